@@ -1,0 +1,94 @@
+"""One call as the two sides of the router speak of it, and the record that it leaves.
+
+``Dispatch`` is what the router is handed: it gives the lane to an instance, started when needed. A lane sends
+one tool call and reports to a sink. All of it is callbacks on one loop: this is the hot path. A record never
+holds a payload, a path or a message of a connector.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from reconciler.model.names import InstanceName
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A connector's success: its structured answer, and the blobs it left for output files.
+
+    ``files`` maps an input property (of format ``handler-output-file``) to a file name in the lane's outbox.
+    """
+
+    structured: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that ended without an answer: a code, and a diagnostic for the journal only."""
+
+    code: str
+    diagnostic: str = ""
+
+
+Reply = Result | Refusal
+
+
+class Sink(Protocol):
+    """Who hears of one sent call. ``done`` comes exactly once, unless the call was cancelled first."""
+
+    def progress(self, progress: float, total: float | None) -> None: ...
+
+    def done(self, reply: Reply) -> None: ...
+
+
+class Lane(Protocol):
+    """A ready connector. ``inbox`` and ``outbox`` are directory descriptors of the instance's own hand-off
+    folders.
+
+    The connector sees ``inbox`` read-only as ``/run/connector/in`` and may write ``outbox`` as
+    ``/run/connector/out``.
+    """
+
+    inbox: int
+    outbox: int
+
+    def send(self, tool: str, arguments: Mapping[str, Any], sink: Sink, max_reply_bytes: int) -> int:
+        """Send one call; the number cancels it. Never raises for a dead connector: the sink hears of it."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """Tell the connector to stop and forget the call; its late answer is dropped and counted."""
+        ...
+
+
+class Dispatch(Protocol):
+    """What joins a route to a running connector."""
+
+    def lane(self, instance: InstanceName) -> Lane | None:
+        """The lane when the instance runs already, else None."""
+        ...
+
+    def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
+        """Start the instance (single flight) and call back once, with the lane or with why there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """What is kept of one call: who, what, how long, how large, how it ended. Never a payload."""
+
+    at: float  # wall clock, seconds since 1970
+    call: str
+    session: str
+    agent: str
+    interface: str  # ocr/v1
+    tool: str
+    binding: str
+    instance: str
+    code: str  # "ok" or the error code the agent saw
+    ms: float
+    in_bytes: int
+    out_bytes: int
+    files: tuple[tuple[str, int, str], ...] = ()  # property, size, sha256 of each file handed over
+    diagnostic: str = ""  # for operators: a field path, an exit status; never a value

@@ -1,0 +1,174 @@
+"""A compiled contract: what an agent sees of one interface version, and what its calls are checked against.
+
+The only importer of jsonschema-rs, the engine of the hot path; its retriever refuses every reference that
+leaves
+the schema, and patterns run in linear time. A fault names a field and the rule it breaks, never a value. The
+tools are served exactly as ``tools.json`` has them, in its order. What a published schema may look like is
+not
+decided here but in ``admission.interfaces``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jsonschema_rs
+import orjson
+
+from reconciler.model.names import InterfaceRef
+from reconciler.model.resources import Interface
+
+FILE_IN = "handler-file"
+FILE_OUT = "handler-output-file"
+ROUTER_CODES = ("invalid_input", "refused", "limit", "unavailable")
+
+
+@dataclass(frozen=True, slots=True)
+class FileField:
+    """A top-level input property that names a file; ``many`` when it is an array of such names."""
+
+    name: str
+    output: bool
+    many: bool
+
+
+class Tool:
+    """One tool: its definition as served, and its validators, compiled once."""
+
+    __slots__ = ("_check_in", "_check_out", "definition", "effect", "files", "kind", "name")
+
+    def __init__(self, definition: Mapping[str, Any], *, kind: str, effect: str) -> None:
+        """Compile; raises ValueError when a schema cannot be compiled, naming the tool and not the text."""
+        self.name: str = definition["name"]
+        self.definition = definition
+        self.kind = kind
+        self.effect = effect
+        self._check_in = _compiled(definition["inputSchema"], self.name)
+        self._check_out = _compiled(definition["outputSchema"], self.name)
+        self.files = file_fields(definition["inputSchema"])
+
+    def input_fault(self, arguments: Mapping[str, Any]) -> str | None:
+        """The first fault of a call's arguments as one clause naming the field, or None."""
+        return None if self._check_in.is_valid(arguments) else _first(self._check_in, arguments)
+
+    def output_fault(self, structured: object) -> str | None:
+        """The first fault of an answer as one clause naming the field, or None."""
+        return None if self._check_out.is_valid(structured) else _first(self._check_out, structured)
+
+
+class Contract:
+    """One interface version, compiled. Made by ``compiled``; two of the same bytes are interchangeable."""
+
+    __slots__ = ("errors", "interface", "spec", "tools", "tools_json")
+
+    def __init__(self, spec: Interface, tools_json: bytes, tools: Mapping[str, Tool]) -> None:
+        self.interface = InterfaceRef(spec.name, spec.version)
+        self.spec = spec
+        self.tools_json = tools_json
+        self.tools = tools
+        self.errors = spec.errors
+
+    def error_text(self, code: str) -> str | None:
+        """The sentence an agent reads for a listed code, verbatim; None when the code is not listed."""
+        return self.errors.get(code)
+
+    def as_json(self) -> dict[str, Any]:
+        """What a session keeps on disk, so that an upgrade never changes what is open."""
+        return {
+            "interface": self.spec.model_dump(by_alias=True, mode="json", exclude_none=True),
+            "tools": self.tools_json.decode(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Contract":
+        return compiled(Interface.model_validate(value["interface"]), value["tools"].encode())
+
+
+def compiled(spec: Interface, tools_json: bytes) -> Contract:
+    """Compile an interface version from its two files; raises ValueError (a clause, no values) when it
+    cannot be.
+    """
+    try:
+        definitions = orjson.loads(tools_json)
+    except orjson.JSONDecodeError as error:
+        raise ValueError("tools.json is not JSON") from error
+    if not isinstance(definitions, list):
+        raise ValueError("tools.json is not an array of tools")
+    tools: dict[str, Tool] = {}
+    for definition in definitions:
+        _need_shape(definition)
+        operation = spec.operations.get(definition["name"])
+        tools[definition["name"]] = Tool(
+            definition,
+            kind=operation.kind if operation else "call",
+            effect=operation.effect if operation else "none",
+        )
+    return Contract(spec, tools_json, tools)
+
+
+def file_fields(schema: Mapping[str, Any]) -> tuple[FileField, ...]:
+    """The top-level properties of an input schema that name files, arrays of names included."""
+    found = []
+    for name, prop in schema.get("properties", {}).items():
+        for many, node in ((False, prop), (True, prop.get("items"))):
+            if isinstance(node, Mapping) and node.get("format") in (FILE_IN, FILE_OUT):
+                found.append(FileField(name, node["format"] == FILE_OUT, many))
+    return tuple(found)
+
+
+def _need_shape(definition: object) -> None:
+    keys = ("name", "inputSchema", "outputSchema")
+    if not isinstance(definition, dict) or any(key not in definition for key in keys):
+        raise ValueError("a tool of tools.json lacks name, inputSchema or outputSchema")
+
+
+def _compiled(schema: Mapping[str, Any], tool: str) -> jsonschema_rs.Draft202012Validator:
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            dict(schema),
+            retriever=_refuse,
+            validate_formats=False,
+            pattern_options=jsonschema_rs.RegexOptions(),
+        )
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        raise ValueError(f"a schema of {tool} cannot be compiled") from error
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"references outside the schema are refused: {uri}")
+
+
+_WORDS = {
+    "required": "is missing",
+    "type": "has the wrong type",
+    "pattern": "does not match the pattern",
+    "enum": "is not one of the allowed values",
+    "minimum": "is too small",
+    "maximum": "is too large",
+    "minLength": "is too short",
+    "maxLength": "is too long",
+    "minItems": "has too few items",
+    "maxItems": "has too many items",
+}
+
+
+def _first(validator: jsonschema_rs.Draft202012Validator, instance: object) -> str:
+    error = next(iter(validator.iter_errors(instance)))
+    where = _field(error.instance_path)
+    match error.kind:
+        case jsonschema_rs.ValidationErrorKind.Required(property=name):
+            return f"{_field([*error.instance_path, name])} is missing"
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
+            inner = _field([*error.instance_path, str(names[0])[:64]])
+            return f"{inner} is not a field of this tool"
+        case _:
+            pass
+    rule = str(error.schema_path[-1]) if error.schema_path else "schema"
+    return f"{where} {_WORDS.get(rule, f'breaks the rule {rule}')}"
+
+
+def _field(path: Sequence[object]) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "the input"

@@ -1,0 +1,116 @@
+"""What an instance is made of: the whole recipe of one running connector, and its digest.
+
+A recipe holds references to secrets, never secrets. Its digest is sha256 over RFC 8785 of ``as_json`` and
+names
+the instance, so a changed recipe is a new instance and nothing is ever updated in place. What does not change
+the running thing (descriptions, probes, conformance demands, suspend) is not in it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import rfc8785
+
+from reconciler.model.names import InstanceName
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPolicy:
+    """What the sandbox lets in: host programs by name, read-only paths, and bounds."""
+
+    programs: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    tmp_bytes: int = 256 * 2**20
+    memory_bytes: int | None = None
+    pids: int = 64
+    cpu: float | None = None
+    gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SecretUse:
+    """One filled slot: where the value is found (by form and words) and how it is delivered."""
+
+    slot: str
+    form: str  # command, file, env, keyring, systemd, age, sops
+    reference: tuple[str, ...]
+    env: str | None
+    via: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One instance's making. ``code`` is the digest of the connector's folder; ``files`` its bytes by
+    path.
+    """
+
+    binding: str
+    connector: str
+    runtime: str
+    code: str  # sha256 hex of the connector folder
+    entry: str
+    environment: str  # sha256 hex of requirements.lock, "" when the connector needs nothing installed
+    settings: tuple[tuple[str, str], ...]  # environment variable and text, sorted
+    secrets: tuple[SecretUse, ...]
+    models: tuple[str, ...]
+    egress: tuple[str, ...]
+    sandbox: SandboxPolicy
+    state: str  # "none" or "session"
+    kit: str  # sha256 hex of the connector kit
+    idle_stop_s: float = 300
+    max_concurrent_calls: int = 8
+    ready_timeout_s: float = 30
+
+    def as_json(self) -> dict[str, Any]:
+        """The recipe as plain JSON values; the input of its digest, and what a session keeps on disk."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Recipe":
+        """Read what ``as_json`` wrote (lists where tuples were); raises KeyError or TypeError when it is
+        not that.
+        """
+        fields = dict(value)
+        for name in ("models", "egress"):
+            fields[name] = tuple(fields[name])
+        fields["settings"] = tuple((key, text) for key, text in fields["settings"])
+        fields["secrets"] = tuple(
+            SecretUse(**{**use, "reference": tuple(use["reference"])}) for use in fields["secrets"]
+        )
+        policy = fields["sandbox"]
+        fields["sandbox"] = SandboxPolicy(
+            **{**policy, "programs": tuple(policy["programs"]), "read": tuple(policy["read"])}
+        )
+        return cls(**fields)
+
+    @property
+    def name(self) -> InstanceName:
+        """``binding@digest``; computed, so callers that need it often keep it."""
+        return InstanceName(self.binding, recipe_digest(self))
+
+
+def recipe_digest(recipe: Recipe) -> str:
+    """sha256 (hex) over the canonical JSON (RFC 8785) of a recipe."""
+    return hashlib.sha256(rfc8785.dumps(_plain(recipe.as_json()))).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def folder_digest(files: Mapping[str, bytes], executable: frozenset[str] = frozenset()) -> str:
+    """sha256 (hex) of a folder: each path, its mode and the sha256 of its bytes, sorted by path.
+
+    Paths are relative to the folder, posix. A renamed, added, removed or newly executable file changes it.
+    """
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        mode = "x" if path in executable else "-"
+        whole.update(f"{hashlib.sha256(files[path]).hexdigest()} {mode} {path}\n".encode())
+    return whole.hexdigest()

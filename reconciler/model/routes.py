@@ -1,0 +1,55 @@
+"""Who is answered by what: an agent's routes, pinned by a session for its whole life.
+
+A table is never edited; a swap is one assignment of a new one with the next generation. A session keeps the
+``AgentRoutes`` it was opened with, and so do its instance recipes, which is why an edit reaches the next
+session
+and never an open one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.model.contract import Contract
+from reconciler.model.names import InstanceName, InterfaceRef
+from reconciler.model.recipes import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One interface of one agent: the contract it sees, and the instance behind it, which it never learns
+    of.
+    """
+
+    interface: InterfaceRef
+    binding: str
+    instance: InstanceName
+    contract: Contract
+    tools: tuple[str, ...] | None = None  # granted tools; None: all of the interface
+    max_calls: int | None = None  # per session, on top of the interface's own limit
+    suspended: str | None = None  # why new calls end `unavailable`, or None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeFolder:
+    """A folder of the agent's scope, absolute; ``access`` is ``create``, ``read`` or ``write``."""
+
+    path: str
+    access: str = "create"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRoutes:
+    """All that a session of one agent may reach."""
+
+    agent: str
+    routes: Mapping[str, Route]  # by interface name, in the order of names
+    scope: tuple[ScopeFolder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """Every agent that may open a session, and the recipes behind them. ``generation`` only grows."""
+
+    generation: int
+    agents: Mapping[str, AgentRoutes]
+    recipes: Mapping[InstanceName, Recipe]

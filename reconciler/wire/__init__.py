@@ -1,0 +1,6 @@
+"""Bytes and messages: the bounded JSON-RPC line codec that everything on a socket uses.
+
+Lives here: framing, envelope checks, encoding. Pure.
+May import: model. Never: sockets, clocks, what a method means.
+Face: ``jsonrpc.Framer``, ``jsonrpc.decode``, ``jsonrpc.encode``.
+"""
