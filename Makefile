@@ -1,0 +1,51 @@
+# The two commands: `make demo` runs the main job on real input, `make test` passes the tests.
+# Both set up what they need (.venv; Debian packages where root) and are quick the second time.
+PYTHON ?= python3
+export PYTHON
+PY := .venv/bin/python
+export PYTHONDONTWRITEBYTECODE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint fmt flows golden schemas docs bench
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup:  ## .venv and system packages, once
+	@.ci/setup
+
+demo: setup  ## an agent reads a scanned invoice; the engine behind it is swapped by one line
+	@$(PY) -m tests.kit.demo
+
+test: lint  ## everything: lint, fast tests, slow tests, whole-way flows
+	$(PY) -m pytest -q -n 2 --dist loadfile
+
+check: lint  ## lint and the fast tests: under 90 seconds
+	$(PY) -m pytest -q -n 2 --dist loadfile -m "not slow and not flow"
+
+lint: setup  ## ruff, mypy --strict, the import contract, the house test
+	@$(PY) -m ruff check -q .
+	@$(PY) -m ruff format -q --check .
+	@$(PY) -m mypy --no-error-summary
+	@.venv/bin/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }; rm -f .lint-imports.log
+	@$(PY) -m pytest -q -p no:randomly tests/test_house.py
+
+fmt: setup  ## format the code
+	$(PY) -m ruff check -q --fix .
+	$(PY) -m ruff format -q .
+
+flows: setup  ## the whole way only: real daemon, sandbox, engines, clients
+	$(PY) -m pytest -q -m flow
+
+golden: setup  ## rewrite the golden texts; review the diff
+	HANDLER_GOLDEN=write $(PY) -m pytest -q tests/golden tests/doors
+	git --no-pager diff --stat -- tests/golden
+
+schemas: setup  ## write schemas/ from the models
+	$(PY) .ci/schemas
+
+docs: setup  ## check that code blocks and tables of the docs are true
+	$(PY) -m pytest -q tests/test_docs.py
+
+bench: setup  ## every benchmark: ratios against floors in one run
+	for one in router reconcile coldstart cli; do $(PY) benchmarks/$$one.py || exit 1; done
