@@ -1,4 +1,6 @@
-"""What an import linter cannot keep: sizes, docstrings, names, one home for every problem code, true schemas."""
+"""What an import linter cannot keep: sizes, docstrings, names, one home for every problem code, true
+schemas.
+"""
 
 import ast
 import importlib.util

@@ -1,6 +1,7 @@
 """Where things lie: the configuration, its state and its run folder, and what ships with the product.
 
-Standard library only, since the bridge starts with nothing else. Two configurations never share a state or run
+Standard library only, since the bridge starts with nothing else. Two configurations never share a state or
+run
 folder: both are named by a digest of the configuration's real path.
 """
 
@@ -12,7 +13,8 @@ _APP = "handler-ai"
 
 
 def configuration(given: str | None = None) -> Path:
-    """The configuration directory: what was given, ``$HANDLER_CONFIG``, the nearest folder upward that holds a
+    """The configuration directory: what was given, ``$HANDLER_CONFIG``, the nearest folder upward that
+    holds a
     ``handler.toml``, else the person's own. It need not exist.
     """
     if given or (given := os.environ.get("HANDLER_CONFIG")):
@@ -32,7 +34,8 @@ def state(config: Path) -> Path:
 
 
 def run(config: Path) -> Path:
-    """Sockets of one configuration: ``$HANDLER_RUN``, else under the runtime directory. Short: a Unix socket's
+    """Sockets of one configuration: ``$HANDLER_RUN``, else under the runtime directory. Short: a Unix
+    socket's
     path has at most 107 bytes.
     """
     if given := os.environ.get("HANDLER_RUN"):

@@ -1,0 +1,58 @@
+"""One controller per state folder: a kernel lock, so that a dead owner never holds it.
+
+The file's text names the owner for messages only; what counts is ``flock``. The descriptor is close-on-exec,
+since an inherited one would keep the lock after the owner ended.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reconciler.control import processes
+
+
+class Held(Exception):  # noqa: N818 - a fact about another process
+    """The state folder belongs to a running controller; ``pid`` names it (0 when its text is not there
+    yet).
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        owner = f"process {pid}" if pid else "another process"
+        super().__init__(f"the state folder is held by {owner}: one controller per configuration")
+
+
+@contextmanager
+def held(state: Path) -> Iterator[None]:
+    """Hold the lock of a state folder (made 0700 when missing); raises ``Held`` when another process does."""
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Held(_owner(fd)) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()} {processes.start_time(os.getpid())}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)
+
+
+def owner(state: Path) -> processes.Process | None:
+    """The living controller of a state folder, by its own words checked against the process table."""
+    try:
+        words = (state / "lock").read_text().split()
+    except OSError:
+        return None
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return None
+    process = processes.Process(int(words[0]), int(words[1]))
+    return process if processes.lives(process) else None
+
+
+def _owner(fd: int) -> int:
+    word = os.pread(fd, 64, 0).split()
+    return int(word[0]) if word and word[0].isdigit() else 0

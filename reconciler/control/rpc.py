@@ -1,0 +1,105 @@
+"""The control socket: JSON-RPC lines from the command line to the running controller.
+
+One Unix socket in the run folder, for the same user alone (folder 0700, peer checked). Methods are handed in;
+what one refuses is a ``Refused`` and becomes a JSON-RPC error whose message people read. A fault in a
+method is
+told in one sentence and logged with its traceback; the connection and the controller live on.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from reconciler.control import processes
+
+_LOG = logging.getLogger("handler.control")
+_MAX_LINE = 4 * 2**20  # a plan of ten thousand changes fits; garbage without a newline does not grow
+_REFUSED = -31000  # our own code: outside the range that JSON-RPC reserves
+
+
+class Refused(Exception):  # noqa: N818 - a verdict, not a fault
+    """A request that is understood and denied; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the process at the other end."""
+
+    process: processes.Process
+
+
+Method = Callable[[Mapping[str, Any], Caller], Awaitable[Any]]
+
+
+async def listen(path: Path, methods: Mapping[str, Method]) -> asyncio.Server:
+    """Serve the methods on ``path``; a dead socket there is replaced (the caller holds the state lock)."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await _serve(reader, writer, methods)
+        except (ConnectionError, asyncio.LimitOverrunError, ValueError):
+            _LOG.info("a control connection broke off")
+        finally:
+            writer.close()
+
+    return await asyncio.start_unix_server(serve, sock=_bound(path), limit=_MAX_LINE)
+
+
+def _bound(path: Path) -> socket.socket:
+    if path.is_socket():
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    return listener
+
+
+async def _serve(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, methods: Mapping[str, Method]
+) -> None:
+    caller = _caller(writer.get_extra_info("socket"))
+    if caller is None:
+        return
+    while line := await reader.readline():
+        answer = await _answer(line, methods, caller)
+        writer.write(orjson.dumps(answer) + b"\n")
+        await writer.drain()
+
+
+def _caller(sock: socket.socket) -> Caller | None:
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", raw)
+    if uid != os.geteuid():
+        _LOG.warning("refused a control connection of uid %d", uid)
+        return None
+    return Caller(processes.Process(pid, processes.start_time(pid) or 0))
+
+
+async def _answer(line: bytes, methods: Mapping[str, Method], caller: Caller) -> dict[str, Any]:
+    try:
+        request = orjson.loads(line)
+        method, number = request["method"], request["id"]
+        params = request.get("params") or {}
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return _error(None, -32600, "a request has method, id and params")
+    if method not in methods:
+        return _error(number, -32601, f"the controller has no method {str(method)[:40]!r}")
+    try:
+        return {"jsonrpc": "2.0", "id": number, "result": await methods[method](params, caller)}
+    except Refused as refusal:
+        return _error(number, _REFUSED, str(refusal))
+    except Exception:  # noqa: BLE001 - one broken request must not end the controller
+        _LOG.exception("control method %s broke", method)
+        return _error(number, -32603, "the controller met a fault of its own; its log has the details")
+
+
+def _error(number: object, code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}

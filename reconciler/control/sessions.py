@@ -1,0 +1,241 @@
+"""Who holds which routes: sessions, each pinned for life to the table it was opened with.
+
+A session is one file, ``<state>/sessions/<id>.json``: agent, opener, pinned routes and the recipes behind
+them, so
+that a restarted controller reopens the same doors with the same answers. Two kinds: *opened* ones (by a
+launcher
+or a person; they end by ``close``, with their opener, or after a day without a call) and *standing* ones,
+where
+all connections whose bridges have the same parent process are one session, which ends with the last of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from reconciler.control import atomic, processes
+from reconciler.model.contract import Contract
+from reconciler.model.names import InstanceName, InterfaceRef
+from reconciler.model.recipes import Recipe
+from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
+
+_QUIET_S = 24 * 3600  # an opened session that nobody called for a day is forgotten
+_RETURN_S = 30  # after a restart: how long a standing session waits for its bridges to come back
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session. ``opener`` is None for one that only ``close`` or a quiet day ends; times are wall
+    clock.
+    """
+
+    id: str
+    routes: AgentRoutes
+    recipes: Mapping[InstanceName, Recipe]
+    generation: int
+    opened_at: float
+    opener: processes.Process | None = None
+    standing: bool = False
+
+    @property
+    def agent(self) -> str:
+        return self.routes.agent
+
+
+class Sessions:
+    """The book of open sessions, in memory and on disk."""
+
+    def __init__(self, folder: Path, *, now: Callable[[], float], token: Callable[[], str]) -> None:
+        """``folder`` is made 0700; ``now`` is the wall clock; ``token`` gives unguessable session ids."""
+        self._folder = folder
+        self._now = now
+        self._token = token
+        self._open: dict[str, Session] = {}
+        self._standing: dict[tuple[str, processes.Process], str] = {}
+        self._connections: dict[str, int] = {}
+        self._quiet_since: dict[str, float] = {}
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def load(self) -> tuple[Session, ...]:
+        """Read what an earlier controller left; those whose opener is gone are forgotten with their files."""
+        for path in sorted(self._folder.glob("*.json")):
+            session = _read(path)
+            if session is None or (session.opener and not processes.lives(session.opener)):
+                path.unlink(missing_ok=True)
+                continue
+            self._keep(session)
+            if session.standing:
+                self._quiet_since[session.id] = self._now() - _QUIET_S + _RETURN_S
+        return self.all()
+
+    def all(self) -> tuple[Session, ...]:
+        return tuple(self._open.values())
+
+    def get(self, session_id: str) -> Session | None:
+        return self._open.get(session_id)
+
+    def recipes(self) -> dict[InstanceName, Recipe]:
+        """Every recipe that some open session is pinned to."""
+        return {name: recipe for session in self._open.values() for name, recipe in session.recipes.items()}
+
+    def open(
+        self,
+        routes: AgentRoutes,
+        table: RouteTable,
+        *,
+        opener: processes.Process | None = None,
+        standing: bool = False,
+    ) -> Session:
+        """Pin ``routes`` and write the session down before anybody relies on it; OSError when that fails."""
+        names = {route.instance for route in routes.routes.values()}
+        session = Session(
+            id=self._token(),
+            routes=routes,
+            recipes={name: table.recipes[name] for name in names if name in table.recipes},
+            generation=table.generation,
+            opened_at=self._now(),
+            opener=opener,
+            standing=standing,
+        )
+        atomic.write(self._folder / f"{session.id}.json", orjson.dumps(_as_json(session)))
+        self._keep(session)
+        return session
+
+    def close(self, session_id: str) -> Session | None:
+        """Forget a session and its file; None when there is no such session."""
+        session = self._open.pop(session_id, None)
+        if session is None:
+            return None
+        if session.standing and session.opener:
+            self._standing.pop((session.agent, session.opener), None)
+        self._connections.pop(session_id, None)
+        self._quiet_since.pop(session_id, None)
+        (self._folder / f"{session_id}.json").unlink(missing_ok=True)
+        return session
+
+    def standing(self, agent: str, parent: processes.Process) -> Session | None:
+        """The standing session that the bridges of one parent process share, if it is open."""
+        found = self._standing.get((agent, parent))
+        return self._open[found] if found else None
+
+    def joined(self, session_id: str) -> None:
+        """A connection joined the session."""
+        self._connections[session_id] = self._connections.get(session_id, 0) + 1
+
+    def left(self, session_id: str) -> bool:
+        """A connection left; True when it was the last one of a standing session, which then is over."""
+        count = self._connections[session_id] = self._connections.get(session_id, 1) - 1
+        self._quiet_since[session_id] = self._now()
+        session = self._open.get(session_id)
+        return count <= 0 and session is not None and session.standing
+
+    def called(self, session_id: str) -> None:
+        """A call was made: the day of quiet starts anew."""
+        self._quiet_since[session_id] = self._now()
+
+    def over(self) -> tuple[str, ...]:
+        """The sessions that ended by themselves: opener gone, or a day without a call."""
+        now = self._now()
+        return tuple(
+            session.id
+            for session in self._open.values()
+            if (session.opener and not processes.lives(session.opener))
+            or (
+                self._connections.get(session.id, 0) <= 0
+                and now - self._quiet_since.get(session.id, session.opened_at) > _QUIET_S
+            )
+        )
+
+    def _keep(self, session: Session) -> None:
+        self._open[session.id] = session
+        if session.standing and session.opener:
+            self._standing[session.agent, session.opener] = session.id
+
+
+def _as_json(session: Session) -> dict[str, Any]:
+    opener = session.opener
+    return {
+        "session": session.id,
+        "generation": session.generation,
+        "openedAt": session.opened_at,
+        "opener": {"pid": opener.pid, "startTime": opener.start} if opener else None,
+        "bootId": processes.boot_id(),
+        "standing": session.standing,
+        **routes_json([session.routes], session.recipes),
+    }
+
+
+def routes_json(agents: Iterable[AgentRoutes], recipes: Mapping[InstanceName, Recipe]) -> dict[str, Any]:
+    """Pinned routes as JSON values, with every contract and recipe they name written once."""
+    agents = tuple(agents)
+    contracts = {str(r.interface): r.contract for a in agents for r in a.routes.values()}
+    return {
+        "agents": [
+            {
+                "agent": pinned.agent,
+                "scope": [{"path": folder.path, "access": folder.access} for folder in pinned.scope],
+                "routes": [
+                    {
+                        "interface": str(route.interface),
+                        "binding": route.binding,
+                        "digest": route.instance.digest,
+                        "tools": route.tools,
+                        "maxCalls": route.max_calls,
+                        "suspended": route.suspended,
+                    }
+                    for route in pinned.routes.values()
+                ],
+            }
+            for pinned in agents
+        ],
+        "contracts": {ref: contract.as_json() for ref, contract in contracts.items()},
+        "recipes": [recipe.as_json() for recipe in recipes.values()],
+    }
+
+
+def routes_from(value: Mapping[str, Any]) -> tuple[tuple[AgentRoutes, ...], dict[InstanceName, Recipe]]:
+    """Read what ``routes_json`` gave; raises KeyError, TypeError or ValueError when it is not that."""
+    contracts = {ref: Contract.from_json(text) for ref, text in value["contracts"].items()}
+    agents = []
+    for pinned in value["agents"]:
+        routes = [
+            Route(
+                interface=InterfaceRef.parse(route["interface"]),
+                binding=route["binding"],
+                instance=InstanceName(route["binding"], route["digest"]),
+                contract=contracts[route["interface"]],
+                tools=tuple(route["tools"]) if route["tools"] is not None else None,
+                max_calls=route["maxCalls"],
+                suspended=route["suspended"],
+            )
+            for route in pinned["routes"]
+        ]
+        scope = tuple(ScopeFolder(folder["path"], folder["access"]) for folder in pinned["scope"])
+        by_name = {route.interface.name: route for route in routes}
+        agents.append(AgentRoutes(agent=pinned["agent"], routes=by_name, scope=scope))
+    recipes = [Recipe.from_json(recipe) for recipe in value["recipes"]]
+    return tuple(agents), {recipe.name: recipe for recipe in recipes}
+
+
+def _read(path: Path) -> Session | None:
+    try:
+        value = orjson.loads(path.read_bytes())
+        (routes,), recipes = routes_from(value)
+        opener = value["opener"]
+        session = Session(
+            id=path.stem,
+            routes=routes,
+            recipes=recipes,
+            generation=value["generation"],
+            opened_at=value["openedAt"],
+            opener=processes.Process(opener["pid"], opener["startTime"]) if opener else None,
+            standing=value["standing"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if session.opener and value.get("bootId") != processes.boot_id():
+        return replace(session, opener=processes.Process(0, 0))  # a pid of another boot names nobody
+    return session
