@@ -47,6 +47,17 @@ class Tree:
     faults: Mapping[str, Fault] = field(default_factory=dict)
     executable: frozenset[str] = frozenset()
 
+    def unread(self, path: str) -> Fault | None:
+        """Why the file at ``path`` (or a folder above it) could not be read, or None.
+
+        What is unread is not gone: nothing may be taken for removed below such a path.
+        """
+        parts = path.split("/")
+        for end in range(len(parts), 0, -1):
+            if fault := self.faults.get("/".join(parts[:end])):
+                return fault
+        return None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource(Generic[R_co]):
@@ -75,6 +86,7 @@ class Inventory:
     sources: Mapping[tuple[Layer, str], bytes]  # what places are looked up in
     locks: Mapping[Layer, "Lock"]
     trees: Mapping[Layer, Tree]
+    memory: object = field(default=None, repr=False)  # what the loader recognises unchanged files by; its own
 
     def interface(self, name: str) -> Resource[Interface] | None:
         return self._typed(Kind.INTERFACE, name, Interface)

@@ -14,6 +14,7 @@ NAME_PATTERN = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
 MAX_NAME = 40
 MAX_INTERFACE_NAME = 20  # mcp__<interface>__<tool> must fit the 64 characters of the narrowest harness
 MAX_TOOL_NAME = 32
+RESERVED_INTERFACES = frozenset({"services"})  # `services.sock` is the door to all of them
 SHOWN_DIGEST = 12  # hex digits of an instance digest that people see
 
 _NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
@@ -29,6 +30,8 @@ class Kind(Enum):
     PROJECT = "project"
     AGENT = "agent"
     CONFIG = "config"
+
+    __hash__ = object.__hash__  # one object a member: an Enum's own hash is Python code, and hot in a load
 
 
 def name_fault(text: str, limit: int = MAX_NAME) -> str | None:

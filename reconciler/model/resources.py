@@ -2,156 +2,218 @@
 
 Keys are camelCase in files and snake_case here; the alias generator is the only translator. Every record is
 closed: an unknown key is a problem. Values are strict: ``"120"`` is no number. What only admission can know
-(does the connector exist?) is not asked here. Keys of capabilities that are not built yet are part of the
-format from the start; ``admission.absent`` says so in a condition wherever one is used.
+(does the connector exist?) is not asked here, and what spans two keys is asked in ``config.shape``. The text
+under a key is its documentation: ``config.schemas`` puts it into the JSON Schemas that editors and
+``handler explain`` show. Keys of capabilities that are not built yet are part of the format from the start;
+``admission.absent`` says so in a condition wherever one is used.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
-from reconciler.model.names import MAX_NAME, NAME_PATTERN, Kind
-
-T = TypeVar("T")
-Seq = Annotated[tuple[T, ...], Field(strict=False)]  # TOML gives lists; values here never change
-
-Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
-InterfaceVersion = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*/v[1-9][0-9]{0,5}$")]
-Text = Annotated[str, Field(max_length=4096)]
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Bytes = Annotated[int, Field(gt=0, le=2**40)]
-
-
-class Record(BaseModel):
-    """A closed, frozen, strict record; its errors never repeat the input."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=to_camel,
-        validate_by_name=False,
-        validate_by_alias=True,
-        hide_input_in_errors=True,
-        protected_namespaces=(),
-    )
-
+from reconciler.model.names import Kind
+from reconciler.model.records import (
+    Bytes,
+    ErrorCode,
+    Folder,
+    InterfaceVersion,
+    Name,
+    Scalar,
+    Seconds,
+    Seq,
+    SettingName,
+    Slot,
+    Text,
+    Variable,
+)
+from reconciler.model.records import Record as Record  # noqa: PLC0414 - part of this module's face
+from reconciler.model.settings import Config as Config  # noqa: PLC0414 - a kind like the others
 
 # interface
 
 
 class Limits(Record):
-    """What one call and one session may use; seconds are wall clock on the monotonic clock."""
+    """What one call and one session may use."""
 
     timeout_seconds: Seconds = 120
+    """How long one call may take, waiting for its turn included."""
     max_file_bytes: Bytes = 20_000_000
+    """The largest file that a call may hand in, and the largest that it may get back."""
     max_output_bytes: Bytes = 4_000_000
+    """The largest JSON answer; above it the call ends `too_large` where listed, else `unavailable`."""
     concurrent_calls: Annotated[int, Field(ge=1, le=1024)] = 4
-    calls_per_session: Annotated[int, Field(ge=0, le=10_000_000)] = 0  # 0: no limit
+    """Calls of one session at the same time; one more waits its turn inside its own timeout."""
+    calls_per_session: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """Calls that one session may make in all; 0 sets no limit."""
 
 
 class Operation(Record):
     """How a tool is driven and what it does to the world."""
 
     kind: Literal["call", "job", "session", "agent-model"] = "call"
+    """How the tool is driven: one call, a durable job, a session of frames, or a model's turn."""
     effect: Literal["none", "local", "paid", "external"] = "none"
+    """What a call changes: nothing, this machine, a bill, or the world outside."""
 
 
 class Interface(Record):
-    """``interface.toml``: the metadata of one frozen version of a contract."""
+    """The metadata of one frozen version of a contract: `interfaces/NAME/vN/interface.toml`."""
 
     api_version: Literal["handler.interface/v1"]
+    """The format of this file."""
     name: Name
-    version: Annotated[int, Field(ge=1, le=999_999)]
+    """The interface's name: that of its folder, and the prefix of its tools."""
+    version: Annotated[int, Field(ge=1, le=999_999, examples=[1])]
+    """The version: the number of its folder. A published version never changes."""
     description: Text
+    """What an agent gets from it, in one sentence."""
     limits: Limits = Limits()
-    errors: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], Text] = {}
-    operations: dict[str, Operation] = {}
+    """What one call and one session may use."""
+    errors: dict[ErrorCode, Text] = Field(default_factory=dict)
+    """The closed list of error codes, each with the sentence that the agent reads."""
+    operations: dict[str, Operation] = Field(default_factory=dict)
+    """Tools that are more than one call without an effect, by tool name."""
     state: Literal["none", "session"] = "none"
+    """Whether a connector keeps something between calls: `session` gives each session its own instance."""
     purpose: Text | None = None
+    """The word that egress policies match on; without it, the interface's name."""
 
 
 # connector
 
 
 class SecretSlot(Record):
-    """A secret that a binding fills; ``via`` narrows how it is delivered."""
+    """A secret that a binding fills with a reference."""
 
-    env: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=64)] | None = None
-    header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=64)] | None = None
+    env: Variable | None = None
+    """The environment variable that holds the secret inside the sandbox."""
+    header: (
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=64, examples=["x-api-key"])] | None
+    ) = None
+    """The HTTP header that the gate adds, so that the secret never enters the sandbox."""
     required: bool = False
+    """Whether a binding must fill it."""
     via: Literal["gate", "fd", "file", "env"] | None = None
+    """How it is delivered; only a narrower way than the usual one may be named."""
     description: Text = ""
+    """What it is for and where one gets it."""
 
 
 class Setting(Record):
-    """A value that a binding may set; the connector reads it from ``env``."""
+    """A value that a binding may set; the connector reads it from the environment."""
 
-    env: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=64)] | None = None
+    env: Variable | None = None
+    """The environment variable that the connector reads."""
     description: Text
-    default: str | int | float | bool | None = None
-    enum: Seq[str | int | float | bool] | None = None
+    """What it changes."""
+    default: Scalar | None = None
+    """The value where a binding sets none."""
+    enum: Annotated[Seq[Scalar], Field(min_length=1)] | None = None
+    """The only values that it may have."""
     pattern: Annotated[str, Field(max_length=512)] | None = None
+    """A regular expression that its text must match."""
     required: bool = False
+    """Whether a binding must set it."""
 
 
 class ToolMapping(Record):
-    """How a wrapped tool becomes the interface's: names, shapes (JMESPath), errors."""
+    """How a wrapped tool becomes the interface's: names, shapes, errors."""
 
     from_: Annotated[str | None, Field(alias="from")] = None
+    """The wrapped server's name of the tool."""
     input: str | None = None
+    """A JMESPath expression from the interface's arguments to the wrapped tool's."""
     output: str | None = None
-    errors: dict[str, str] = {}
+    """A JMESPath expression from the wrapped tool's answer to the interface's."""
+    errors: dict[str, str] = Field(default_factory=dict)
+    """The interface's error code for each of the wrapped tool's."""
     operation: str | None = None
+    """The operation of the dialect that answers this tool."""
     needs: Seq[str] = ()
+    """Facts that a profile must state for this tool to be offered."""
 
 
 class SandboxNeeds(Record):
     """Host programs and read-only data that the engine needs, and its bounds."""
 
-    programs: Seq[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]] = ()
-    read: Seq[Annotated[str, Field(pattern=r"^/")]] = ()
+    programs: Seq[
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", examples=["tesseract"])]
+    ] = ()
+    """Programs of the host that may run inside, by name."""
+    read: Seq[Annotated[str, Field(pattern=r"^/", examples=["/usr/share/tesseract-ocr"])]] = ()
+    """Absolute folders of the host that are visible inside, read-only."""
     tmp_bytes: Bytes = 256 * 2**20
+    """The size of the private /tmp."""
     memory_bytes: Bytes | None = None
+    """The most memory that all its processes may use."""
     pids: Annotated[int, Field(ge=1, le=65_536)] = 64
+    """The most processes and threads."""
     cpu: Annotated[float, Field(gt=0, le=1024)] | None = None
+    """The share of processors: 1.5 is one and a half."""
     gpu: bool = False
+    """Whether the devices of the graphics processor are visible inside."""
 
 
 class Ready(Record):
+    """When a started connector counts as ready."""
+
     timeout_seconds: Seconds = 30
+    """From the start of the process to its first answer."""
 
 
 class Reserve(Record):
+    """Capacity of `handler.toml` that is taken while the connector runs."""
+
     gpu: Annotated[int, Field(ge=0, le=64)] = 0
+    """Graphics processors."""
 
 
 Runtime = Literal["python", "deno", "command", "mcp", "dialect", "image", "remote", "attached", "builtin"]
 
 
 class Connector(Record):
-    """``connector.toml``: what implements which interfaces, and all that it may touch."""
+    """What implements which interfaces, and all that it may touch: `connectors/NAME/connector.toml`."""
 
     api_version: Literal["handler.connector/v1"]
+    """The format of this file."""
     name: Name
+    """The connector's name: that of its folder."""
     description: Text
-    implements: Annotated[Seq[InterfaceVersion], Field(min_length=1)]
-    runtime: Runtime | None = None  # None: by the entry file that lies beside it
+    """What it is, in one sentence."""
+    implements: Annotated[Seq[InterfaceVersion], Field(min_length=1, examples=[["ocr/v1"]])]
+    """The interface versions that it fulfils; `handler connector check` decides whether that is true."""
+    runtime: Runtime | None = None
+    """What runs it; without it, the entry file beside this one decides."""
     entry: str | None = None
-    command: Annotated[Seq[str], Field(min_length=1)] | None = None
+    """The program's file, for python (`main.py`) and deno (`main.ts`)."""
+    command: Annotated[Seq[str], Field(min_length=1, examples=[["mcp-server-time"]])] | None = None
+    """The program and its arguments, one list element each: no shell, no interpolation."""
     image: Annotated[str, Field(pattern=r"^[^@\s]+@sha256:[0-9a-f]{64}$")] | None = None
-    url: Annotated[str, Field(pattern=r"^https://")] | None = None
-    socket: str | None = None  # attached: the existing socket
+    """The OCI image, by digest: `name@sha256:…`."""
+    url: Annotated[str, Field(pattern=r"^https://", examples=["https://mcp.example.com/mcp"])] | None = None
+    """The remote MCP server's address."""
+    socket: str | None = None
+    """The existing Unix socket of an attached connector."""
     profiles: Seq[str] = ()
+    """The profiles that a dialect connector speaks by; operation and model select one."""
     reserve: Reserve = Reserve()
-    egress: Seq[Annotated[str, Field(pattern=r"^[^\s:*/]+:[0-9]{1,5}$")]] = ()
-    secret_slots: dict[Name | Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], SecretSlot] = {}
-    settings: dict[Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_]*$", max_length=40)], Setting] = {}
-    tool: dict[str, ToolMapping] = {}
+    """Capacity that is taken while it runs."""
+    egress: Seq[
+        Annotated[str, Field(pattern=r"^[^\s:*/]+:[0-9]{1,5}$", examples=["api.example.com:443"])]
+    ] = ()
+    """The exact `host:port` pairs that it may reach; without any it has no network."""
+    secret_slots: dict[Slot, SecretSlot] = Field(default_factory=dict)
+    """The secrets that a binding fills, by slot."""
+    settings: dict[SettingName, Setting] = Field(default_factory=dict)
+    """What a binding may set, by key."""
+    tool: dict[str, ToolMapping] = Field(default_factory=dict)
+    """How wrapped tools become the interface's, by the interface's tool name."""
     sandbox: SandboxNeeds = SandboxNeeds()
+    """What the sandbox lets in, and its bounds."""
     ready: Ready = Ready()
+    """When a started connector counts as ready."""
 
 
 # binding
@@ -160,57 +222,99 @@ class Connector(Record):
 class SecretReference(Record):
     """Where a secret is found; never the secret. Exactly one of the forms."""
 
-    command: Annotated[Seq[str], Field(min_length=1)] | None = None
-    file: str | None = None
-    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    command: Annotated[Seq[str], Field(min_length=1, examples=[["pass", "show", "vendor/key"]])] | None = None
+    """A program and its arguments that print the secret; no shell."""
+    file: Annotated[str, Field(min_length=1, max_length=4096, examples=["~/.secrets/key"])] | None = None
+    """A file that only its owner can read."""
+    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", examples=["API_KEY"])] | None = None
+    """A variable of the environment that the controller was started in."""
     keyring: dict[str, str] | str | None = None
+    """An entry of the desktop's keyring."""
     systemd: str | None = None
+    """A credential of the systemd unit."""
     age: dict[str, str] | str | None = None
+    """A file encrypted with age."""
     sops: dict[str, str] | str | None = None
+    """A value in a file encrypted with sops."""
 
 
 class InstanceBounds(Record):
+    """How long an instance stays and how much it may use."""
+
     idle_stop_seconds: Seconds = 300
+    """How long it stays without a call before it is stopped."""
     memory_bytes: Bytes | None = None
+    """The most memory, where it is less than the connector's own bound."""
     pids: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """The most processes and threads, where that is less than the connector's own bound."""
     max_concurrent_calls: Annotated[int, Field(ge=1, le=1024)] = 8
+    """Calls of all callers that it answers at the same time."""
 
 
 class Probe(Record):
+    """What is asked of a connector besides real calls."""
+
     link: Literal["off", "on"] = "off"
-    readiness: Literal["required", "attempt"] | None = None  # None: local required, remote attempt
+    """Whether the way to a remote server is tried from time to time."""
+    readiness: Literal["required", "attempt"] | None = None
+    """Whether a new instance must be ready before it takes over; without it, local ones must."""
 
 
 class ConformanceDemand(Record):
+    """Which evidence of conformance this binding asks of its connector."""
+
     require: Literal["none", "offline", "live"] = "none"
+    """The kind of evidence."""
     max_age_days: Annotated[int, Field(ge=1, le=3650)] = 90
+    """How old it may be."""
 
 
 class Cassette(Record):
+    """Recorded answers, for work without the real engine."""
+
     mode: Literal["record", "replay"]
-    path: str
+    """Whether answers are written down or played back."""
+    path: Annotated[str, Field(examples=["cassettes/ocr.jsonl"])]
+    """The file, relative to the configuration."""
 
 
 class Binding(Record):
-    """``bindings/NAME.toml``: one configured connector (or addon)."""
+    """One configured connector (or addon): `bindings/NAME.toml`."""
 
     api_version: Literal["handler.binding/v1"]
+    """The format of this file."""
     name: Name | None = None
+    """The binding's name: that of its file, which also gives it."""
     description: Text = ""
+    """What it is for."""
     connector: Name | None = None
+    """The connector that it configures; a binding names exactly one of connector and addon."""
     addon: Name | None = None
-    secrets: dict[str, SecretReference] = {}
-    settings: dict[str, str | int | float | bool] = {}
+    """The addon that it configures; a binding names exactly one of connector and addon."""
+    secrets: dict[Slot, SecretReference] = Field(default_factory=dict)
+    """Where each secret of the connector is found, by slot: references, never values."""
+    settings: dict[SettingName, Scalar] = Field(default_factory=dict)
+    """Values for the connector's settings, by key."""
     models: Seq[str] = ()
+    """The exact models that may be asked for; the first is the default."""
     suspend: bool = False
+    """Whether new calls are refused as `unavailable`."""
     suspend_reason: Text = ""
+    """Why, for whoever reads the status."""
     connector_digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
+    """The only digest of the connector's folder that is accepted."""
     instance: InstanceBounds = InstanceBounds()
+    """How long an instance stays and how much it may use."""
     probe: Probe = Probe()
+    """What is asked of the connector besides real calls."""
     conformance: ConformanceDemand = ConformanceDemand()
+    """Which evidence of conformance is asked for."""
     shadow: Name | None = None
+    """Another binding that gets a copy of some calls without effects; its answers are only compared."""
     cassette: Cassette | None = None
+    """Recorded answers instead of the engine's."""
     drift: Literal["off", "report", "correct"] = "correct"
+    """What happens when what runs is no longer what was declared."""
 
 
 # project and agent
@@ -220,106 +324,82 @@ class Selection(Record):
     """The long form of a service: a binding, and what of it is granted."""
 
     binding: Name
-    version: Annotated[int, Field(ge=1)] | None = None
+    """The binding that answers."""
+    version: Annotated[int, Field(ge=1, examples=[1])] | None = None
+    """The interface's version, where `requires` does not say it."""
     tools: Seq[str] | None = None
+    """The tools that are granted; without it, all."""
     max_calls: Annotated[int, Field(ge=1)] | None = None
+    """Calls that one session may make, on top of the interface's own limit."""
 
 
 Services = dict[Name, Name | Selection | Annotated[Seq[Name], Field(min_length=1)]]
 
 
 class Project(Record):
-    """``projects/NAME.toml``: defaults and requirements that its agents share."""
+    """Defaults and requirements that its agents share: `projects/NAME.toml`."""
 
     api_version: Literal["handler.project/v1"]
+    """The format of this file."""
     name: Name | None = None
+    """The project's name: that of its file, which also gives it."""
     description: Text = ""
-    services: Services = {}
+    """What it is for."""
+    services: Services = Field(default_factory=dict)
+    """The binding behind each interface, for agents that select none."""
     requires: Seq[InterfaceVersion] = ()
+    """Interface versions that each of its agents must have a binding for."""
 
 
 class ScopeEntry(Record):
-    """A folder that files may come from and go to. Without ``access``: read, and make new files."""
+    """A folder that files may come from and go to."""
 
-    path: Annotated[str, Field(pattern=r"^(/|~/)")]
+    path: Folder
+    """The folder, absolute or under the home folder."""
     access: Literal["create", "read", "write"] = "create"
+    """`create` reads and makes new files, `read` only reads, `write` may also overwrite."""
 
 
 class Run(Record):
-    """How ``agent/v1`` runs this agent as a service."""
+    """How this agent runs as a service for others."""
 
     command: Seq[str] | None = None
+    """The program and its arguments; `{input}` is one of them."""
     chain: str | None = None
+    """The task chain that answers."""
 
 
 class Agent(Record):
-    """``agents/NAME.toml``: who may call what, from where."""
+    """Who may call what, from where: `agents/NAME.toml`."""
 
     api_version: Literal["handler.agent/v1"]
+    """The format of this file."""
     name: Name | None = None
+    """The agent's name: that of its file, which also gives it."""
     description: Text = ""
+    """What it is for."""
     project: Name | None = None
-    services: Services = {}
+    """The project whose defaults and requirements it shares."""
+    services: Services = Field(default_factory=dict)
+    """The binding behind each interface: its name, or a table with what is granted."""
     requires: Seq[InterfaceVersion] = ()
-    scope: Seq[Annotated[str, Field(pattern=r"^(/|~/)")] | ScopeEntry] = ()
+    """Interface versions that must have a binding before a session starts."""
+    scope: Seq[Folder | ScopeEntry] = ()
+    """The folders that files may come from and go to; relative paths start at the first."""
     models: Seq[str] = ()
+    """The models that it may ask for, where that is fewer than the binding allows."""
     agents: Seq[Name] = ()
-    harness: str = "none"
+    """The agents that it may call."""
+    harness: Annotated[str, Field(min_length=1, max_length=64)] = "none"
+    """The program whose MCP configuration is rendered for it."""
     run: Run | None = None
+    """How it runs as a service for others."""
     floor_class: Name | None = None
+    """The lowest class of the data that it handles."""
     suspend: bool = False
+    """Whether new sessions are refused."""
     drift: Literal["off", "report", "correct"] = "correct"
-
-
-# handler.toml
-
-
-class Reconcile(Record):
-    mode: Literal["auto", "manual"] = "auto"
-    scan_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 2
-    resync_seconds: Annotated[float, Field(ge=1, le=86_400)] = 60
-
-
-class Source(Record):
-    mode: Literal["worktree", "commit"] = "worktree"
-    ref: str = "HEAD"
-    verify: Literal["none", "signed"] = "none"
-    allowed_signers: str | None = None
-
-
-class Prune(Record):
-    max_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
-    allow_empty: bool = False
-
-
-class Http(Record):
-    listen: str | None = None
-
-
-class Capacity(Record):
-    gpu: Annotated[int, Field(ge=0, le=64)] = 0
-
-
-class Log(Record):
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["auto", "text", "json"] = "auto"
-
-
-class Telemetry(Record):
-    otlp_endpoint: str | None = None
-
-
-class Config(Record):
-    """``handler.toml``: settings of the configuration; an empty file, or none, is valid."""
-
-    api_version: Literal["handler.config/v1"] = "handler.config/v1"
-    reconcile: Reconcile = Reconcile()
-    capacity: Capacity = Capacity()
-    source: Source = Source()
-    prune: Prune = Prune()
-    http: Http = Http()
-    log: Log = Log()
-    telemetry: Telemetry = Telemetry()
+    """What happens when its rendered files are no longer what was written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,91 @@
+"""``handler.toml``: the settings of a configuration, all of which have a default."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from reconciler.model.records import Record
+
+
+class Reconcile(Record):
+    """When and how the configuration is made true."""
+
+    mode: Literal["auto", "manual"] = "auto"
+    """`auto` applies what is accepted; `manual` waits for `handler apply`."""
+    scan_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 2
+    """How often the files are looked at, whatever the watcher says."""
+    resync_seconds: Annotated[float, Field(ge=1, le=86_400)] = 60
+    """How often everything is decided anew."""
+
+
+class Source(Record):
+    """What is read: the files as they lie, or a commit."""
+
+    mode: Literal["worktree", "commit"] = "worktree"
+    """`worktree` reads the files, `commit` the object store at `ref`."""
+    ref: str = "HEAD"
+    """The commit or branch that is read in mode `commit`."""
+    verify: Literal["none", "signed"] = "none"
+    """Whether commits must be signed."""
+    allowed_signers: str | None = None
+    """The file that lists whose signatures count."""
+
+
+class Prune(Record):
+    """How much may be removed at once without being asked."""
+
+    max_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """The largest share of all objects."""
+    allow_empty: bool = False
+    """Whether everything may go."""
+
+
+class Http(Record):
+    """The web page."""
+
+    listen: str | None = None
+    """Where it listens, like `127.0.0.1:0`; off without it."""
+
+
+class Capacity(Record):
+    """What this machine has for connectors to reserve."""
+
+    gpu: Annotated[int, Field(ge=0, le=64)] = 0
+    """Graphics processors."""
+
+
+class Log(Record):
+    """The controller's own log."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least level that is written."""
+    format: Literal["auto", "text", "json"] = "auto"
+    """Lines for people or for programs; `auto` asks whether a terminal reads them."""
+
+
+class Telemetry(Record):
+    """Traces for an OpenTelemetry collector."""
+
+    otlp_endpoint: str | None = None
+    """The collector's address; off without it."""
+
+
+class Config(Record):
+    """Settings of the configuration: `handler.toml`; an empty file, or none, is valid."""
+
+    api_version: Literal["handler.config/v1"] = "handler.config/v1"
+    """The format of this file."""
+    reconcile: Reconcile = Reconcile()
+    """When and how the configuration is made true."""
+    capacity: Capacity = Capacity()
+    """What this machine has for connectors to reserve."""
+    source: Source = Source()
+    """What is read."""
+    prune: Prune = Prune()
+    """How much may be removed at once."""
+    http: Http = Http()
+    """The web page."""
+    log: Log = Log()
+    """The controller's own log."""
+    telemetry: Telemetry = Telemetry()
+    """Traces."""
