@@ -91,6 +91,18 @@ class Recipe:
         return InstanceName(self.binding, recipe_digest(self))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pinned:
+    """A connector's folder as an instance runs it: bytes by path, and which of them carry an execute bit.
+
+    ``digest`` is ``folder_digest`` of the two and equals ``Recipe.code``; paths are relative to the folder.
+    """
+
+    digest: str
+    files: Mapping[str, bytes]
+    executable: frozenset[str] = frozenset()
+
+
 def recipe_digest(recipe: Recipe) -> str:
     """sha256 (hex) over the canonical JSON (RFC 8785) of a recipe."""
     return hashlib.sha256(rfc8785.dumps(_plain(recipe.as_json()))).hexdigest()
