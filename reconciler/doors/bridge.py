@@ -1,0 +1,392 @@
+"""``handler-service``: carries the bytes between an agent's stdio and one socket of the router.
+
+It starts once per interface and session, so it is the standard library and nothing else, and it holds no
+state: nothing is parsed, stamped or replayed. Two blocking threads copy, one each way. Only line ends are
+looked at, so that a connection that breaks off in the middle of a message leaves half a message with nobody:
+the rest of it is dropped on the way in, and held back on the way out. The socket may be missing or full for
+two seconds, since a controller that is restarted comes back in less; after that one sentence says why.
+"""
+# ruff: noqa: PTH112, PTH118, PTH119, PTH120, PTH208 - pathlib would be a third of the start
+
+import _socket as socket  # the C half: the Python half costs as much as the whole bridge
+import _thread
+import os
+import sys
+import time
+
+_PATIENCE_S = 2.0  # a restarted controller listens again well within it; a person still waits for it
+_CHUNK = 1 << 16  # what a pipe holds; much larger buffers make small reads slow
+_MAX_HELD = 16 * 2**20  # above any line a router sends: garbage is passed on rather than kept
+_MAX_PATH = 107  # bytes of a Unix socket's path
+_USAGE = """\
+Usage: handler-service INTERFACE [--socket PATH] [--agent NAME] [-c DIR]
+
+Relays MCP between stdin/stdout and the router: what an agent's configuration starts.
+
+  INTERFACE      one interface of the agent, like ocr; 'services' for all of them on one socket
+  --socket PATH  the socket to relay, instead of looking one up
+  --agent NAME   whose services (default: those of the session around it, else the only agent's)
+  -c, --config   the configuration directory (default: as 'handler' finds it)
+
+  handler-service ocr --agent reviewer
+"""
+
+
+class Usage(Exception):  # noqa: N818 - a command line that cannot be followed
+    """What is wrong with the command line, as one clause."""
+
+
+class NoDoor(Exception):  # noqa: N818 - a fact, which may pass
+    """There is nothing to connect to now; the text says why and what to do."""
+
+
+class Ask:
+    """What the command line and the environment ask for; ``door`` looks for it anew each time."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        """Read the command line; raises ``Usage``."""
+        options = {"--socket": "", "--agent": "", "--config": ""}
+        words = []
+        rest = list(arguments)
+        while rest:
+            word, given, value = rest.pop(0).partition("=")
+            word = "--config" if word == "-c" else word
+            if word in options:
+                if not given and not rest:
+                    raise Usage(f"{word} needs a value")
+                options[word] = value if given else rest.pop(0)
+            elif word.startswith("-"):
+                raise Usage(f"'{word}' is not an option of handler-service")
+            else:
+                words.append(word)
+        if len(words) != 1:
+            raise Usage("name exactly one interface, like 'handler-service ocr'")
+        self.interface = _plain(words[0], "an interface")
+        self.agent = _plain(options["--agent"], "an agent") if options["--agent"] else ""
+        self.socket = options["--socket"]
+        self.config = options["--config"] or None
+
+    def door(self) -> str:
+        """The path of the socket to relay. Which agent's: that of ``--socket``, else of the session around
+        us, else of ``--agent``, else the only one. Raises ``NoDoor`` while there is none, ``Usage`` when the
+        agent has to be named.
+        """
+        if self.socket:
+            return self.socket
+        if services := os.environ.get("HANDLER_SERVICES"):
+            return os.path.join(os.path.dirname(services), f"{self.interface}.sock")
+        return standing_door(self.interface, self.agent, self.config)
+
+    def why_not(self, path: str) -> str:
+        """One sentence on why nothing answers at ``path``; looked up only when it has to be told."""
+        if self.socket or os.environ.get("HANDLER_SERVICES"):
+            return f"nothing answers at {path}: the session is over, or its controller is not running"
+        return why_not(path, self.config)
+
+
+def standing_door(interface: str, agent: str, given: str | None) -> str:
+    """The socket of an agent's standing door, or of the session in ``HANDLER_SESSION``, in the run folder of
+    a configuration. Raises ``NoDoor`` and ``Usage`` as ``Ask.door`` does.
+    """
+    run = _run(given)
+    if session := os.environ.get("HANDLER_SESSION"):
+        return os.path.join(run, "s", _plain(session, "a session"), f"{interface}.sock")
+    if not agent:
+        agents = _names(os.path.join(run, "a"))
+        if not agents:
+            raise NoDoor("no agent has services here")
+        if len(agents) > 1:
+            raise Usage(f"several agents have services here: add --agent with one of {', '.join(agents)}")
+        agent = agents[0]
+    return os.path.join(run, "a", agent, f"{interface}.sock")
+
+
+def why_not(path: str, given: str | None) -> str:
+    """One sentence on why a configuration has nothing that answers at ``path``, and what to do."""
+    run = _run(given)
+    folder, agent, interface = os.path.dirname(path), os.path.basename(os.path.dirname(path)), _stem(path)
+    try:
+        connect(os.path.join(run, "control.sock")).close()
+    except BlockingIOError:
+        pass  # it lives, with its hands full
+    except OSError:
+        return f"no controller runs for {_config(given)}: start one with 'handlerd -c {_config(given)}'"
+    if not path:
+        return "no agent is served here: 'handler status' says why"
+    if os.path.basename(os.path.dirname(folder)) == "s":
+        return f"session '{agent}' is over: open a new one with 'handler session open AGENT'"
+    if not os.path.isdir(folder):
+        return f"agent '{agent}' is not served: {_status(agent, given)}"
+    offered = [_stem(name) for name in _names(folder) if name != "services.sock"]
+    if interface != "services" and interface not in offered:
+        return f"agent '{agent}' has no service '{interface}'; it has {', '.join(offered) or 'none'}"
+    return f"the controller does not answer at {path}: 'handler daemon status' says how it is"
+
+
+def _status(agent: str, given: str | None) -> str:
+    """What the status file says of an agent without a door."""
+    import json  # noqa: PLC0415 - a road that is rarely taken
+
+    from reconciler.control import folders  # noqa: PLC0415
+
+    file = folders.state(folders.configuration(given)) / "status" / "agent" / f"{agent}.json"
+    try:
+        seen = json.loads(file.read_bytes())
+        ready = next(one for one in seen["conditions"] if one["type"] == "Ready")
+        return f"{ready['reason']}: {ready['message']} ({seen['source']['file']})"
+    except (OSError, ValueError, LookupError, TypeError, StopIteration):
+        known = ", ".join(_names(os.path.join(_run(given), "a"))) or "none"
+        return f"there is no such agent; served are: {known}"
+
+
+def _config(given: str | None) -> str:
+    from reconciler.control import folders  # noqa: PLC0415 - not needed where a socket is named
+
+    return str(folders.configuration(given))
+
+
+def _run(given: str | None) -> str:
+    from reconciler.control import folders  # noqa: PLC0415 - not needed where a socket is named
+
+    return str(folders.run(folders.configuration(given)))
+
+
+def _plain(name: str, what: str) -> str:
+    if not name or "/" in name or name.startswith("."):
+        raise Usage(f"'{name}' does not name {what}")
+    return name
+
+
+def _stem(path: str) -> str:
+    return os.path.basename(path).removesuffix(".sock")
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError:
+        return []
+
+
+def connect(path: str) -> socket.socket:
+    """Connect to a Unix socket of any length of path, at once: a full one raises BlockingIOError, a missing
+    or dead one another OSError.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(0)
+        if len(os.fsencode(path)) <= _MAX_PATH:
+            sock.connect(path)
+        else:
+            folder, name = os.path.split(path)
+            fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                sock.connect(f"/proc/self/fd/{fd}/{name}")
+            finally:
+                os.close(fd)
+        sock.settimeout(None)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class Relay:
+    """Copies stdin to the socket and the socket to stdout, over as many connections as it takes.
+
+    ``_sock`` is the connection in use, None while there is none. The main thread alone changes it, and
+    releases ``_fresh`` when it does, which the thread of stdin waits on. ``_sending`` is held while bytes go
+    out, so that a number that the kernel gives anew is never written to.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._sock: socket.socket | None = None
+        self._ended = False  # stdin has ended: nothing new will be asked
+        self._sending = _thread.allocate_lock()
+        self._fresh = _thread.allocate_lock()
+        self._fresh.acquire()
+
+    def run(self) -> None:
+        """Relay until stdin and the answers have ended; raises ``NoDoor`` when the socket stays away."""
+        patience = time.monotonic() + _PATIENCE_S
+        started = False
+        while (sock := self._dial(patience)) is not None:
+            opened = time.monotonic()
+            self._sock = sock
+            if self._fresh.locked():
+                self._fresh.release()
+            if not started:
+                _thread.start_new_thread(self._upstream, ())
+                started = True
+            self._downstream(sock)
+            self._sock = None
+            self._close(sock)
+            lost = time.monotonic()
+            if (
+                lost - opened > _PATIENCE_S
+            ):  # it served; connections that are closed at once share one patience
+                patience = lost + _PATIENCE_S
+            elif lost > patience and not self._ended:
+                raise NoDoor("the router closes every connection at once: 'handler status' says why")
+            else:
+                _pause()
+
+    def _dial(self, until: float) -> socket.socket | None:
+        """A new connection, or None when stdin has ended and nobody needs one."""
+        while not self._ended:
+            path = ""
+            try:
+                path = self._ask.door()
+                return connect(path)
+            except (OSError, NoDoor):
+                if time.monotonic() >= until:
+                    raise NoDoor(self._ask.why_not(path)) from None
+            _pause()
+        return None
+
+    def _close(self, sock: socket.socket) -> None:
+        _shut(sock, socket.SHUT_RDWR)
+        with self._sending:
+            sock.close()
+
+    def _downstream(self, sock: socket.socket) -> None:
+        """Copy answers until the connection ends, whole lines only: a broken one is dropped."""
+        held: list[bytes] = []
+        size = 0
+        while data := _received(sock):
+            end = data.rfind(b"\n") + 1
+            if not end and size < _MAX_HELD:
+                held.append(data)
+                size += len(data)
+                continue
+            end = end or len(data)
+            _write(b"".join((*held, data[:end])))
+            held, size = [data[end:]], len(data) - end
+
+    def _upstream(self) -> None:
+        """Copy stdin until it ends; a message goes out on one connection or, if that breaks, not at all."""
+        used: socket.socket | None = None
+        inside = torn = False  # in the middle of a message; in one whose beginning is lost
+        while data := _read():
+            while data:
+                if torn:
+                    _, end, data = data.partition(b"\n")
+                    torn = not end
+                    continue
+                sock = self._current()
+                if inside and sock is not used:
+                    inside, torn = False, True
+                    continue
+                used, sent = sock, self._send(sock, data)
+                if sent:
+                    inside = data[sent - 1] != ord("\n")
+                data = data[sent:]
+        self._ended = True
+        if last := self._sock:
+            _shut(last, socket.SHUT_WR)
+
+    def _current(self) -> socket.socket:
+        while (sock := self._sock) is None:
+            self._fresh.acquire()
+        return sock
+
+    def _send(self, sock: socket.socket, data: bytes) -> int:
+        """Send what the connection takes at once; a dead one takes 0 bytes and makes way for the next."""
+        try:
+            with self._sending:
+                return sock.send(data)
+        except OSError:
+            _shut(sock, socket.SHUT_RDWR)
+            while self._sock is sock:
+                self._fresh.acquire()
+            return 0
+
+
+def _pause() -> None:
+    time.sleep(0.01 + os.urandom(1)[0] / 2560)  # 10 to 110 ms: many bridges do not come back in step
+
+
+def _shut(sock: socket.socket, how: int) -> None:
+    try:
+        sock.shutdown(how)
+    except OSError:
+        return  # it is gone already
+
+
+def _received(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(_CHUNK)
+    except OSError:
+        return b""
+
+
+def _read() -> bytes:
+    try:
+        return os.read(0, _CHUNK)
+    except OSError:
+        return b""  # closed, or never open: nobody asks
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+def _say(text: str) -> None:
+    os.write(2, f"handler-service: {' '.join(text.split())}\n".encode(errors="replace"))
+
+
+def _blocking() -> None:
+    for fd in (0, 1):
+        try:
+            os.set_blocking(fd, True)
+        except OSError:
+            continue
+
+
+def _told(arguments: list[str]) -> str:
+    """What is asked of the program itself rather than of a router, or nothing."""
+    if "--help" in arguments or "-h" in arguments:
+        return _USAGE
+    if "--version" in arguments:
+        from reconciler import __version__  # noqa: PLC0415 - needed on this road alone
+
+        return f"handler-service {__version__}\n"
+    return ""
+
+
+def _relay(arguments: list[str]) -> int:
+    try:
+        if text := _told(arguments):
+            _write(text.encode())
+            return 0
+        _blocking()
+        Relay(Ask(arguments)).run()
+    except Usage as fault:
+        _say(f"{fault} (handler-service --help)")
+        return 2
+    except NoDoor as fault:
+        _say(str(fault))
+        return 1
+    except BrokenPipeError:
+        pass  # the agent left, which is how relaying ends
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def main() -> None:
+    """``handler-service``: 0 when the agent ended it, 1 when no router answers, 2 for a wrong command."""
+    code = 1
+    try:
+        code = _relay(sys.argv[1:])
+    except OSError as fault:
+        _say(f"cannot relay: {fault.strerror}")
+    finally:
+        os._exit(code)  # at once, whatever PYTHONINSPECT says and whichever thread still waits
+
+
+if __name__ == "__main__":
+    main()
