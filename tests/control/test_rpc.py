@@ -1,0 +1,67 @@
+"""The control socket: lines in, lines out, and nothing that ends the controller."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reconciler.control import rpc
+
+
+async def _echo(params: Mapping[str, Any], caller: rpc.Caller) -> Any:
+    return {"params": dict(params), "pid": caller.process.pid}
+
+
+async def _deny(params: Mapping[str, Any], caller: rpc.Caller) -> Any:
+    raise rpc.Refused("not today\n  mend  ask tomorrow")
+
+
+async def _break(params: Mapping[str, Any], caller: rpc.Caller) -> Any:
+    raise ZeroDivisionError("secret")
+
+
+async def _ask(path: Path, *lines: bytes) -> list[dict[str, Any]]:
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    answers = []
+    for line in lines:
+        writer.write(line + b"\n")
+        answers.append(json.loads(await asyncio.wait_for(reader.readline(), 5)))
+    writer.close()
+    return answers
+
+
+def _with_server(path: Path, *lines: bytes) -> list[dict[str, Any]]:
+    async def go() -> list[dict[str, Any]]:
+        server = await rpc.listen(path, {"echo": _echo, "deny": _deny, "break": _break})
+        try:
+            return await _ask(path, *lines)
+        finally:
+            server.close()
+
+    return asyncio.run(go())
+
+
+def test_an_answer_a_refusal_and_a_fault_on_one_connection(tmp_path: Path) -> None:
+    answers = _with_server(
+        tmp_path / "c.sock",
+        b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":1}}',
+        b'{"jsonrpc":"2.0","id":2,"method":"deny"}',
+        b'{"jsonrpc":"2.0","id":3,"method":"break"}',
+        b'{"jsonrpc":"2.0","id":4,"method":"nothing"}',
+        b"garbage",
+        b"[1]",
+        b'{"jsonrpc":"2.0","id":5,"method":"echo"}',
+    )
+    assert answers[0]["result"]["params"] == {"a": 1}
+    assert answers[1]["error"]["message"].startswith("not today")
+    assert "secret" not in json.dumps(answers[2])
+    assert [one.get("error", {}).get("code") for one in answers[3:6]] == [-32601, -32600, -32600]
+    assert answers[6]["result"]["params"] == {}
+
+
+def test_a_dead_socket_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "c.sock"
+    for _ in range(2):
+        assert _with_server(path, b'{"id":1,"method":"echo"}')[0]["id"] == 1
+        assert path.exists()

@@ -1,0 +1,103 @@
+"""Sessions: pinned for life, on disk before anybody relies on them, over when their opener is."""
+
+import itertools
+import os
+import subprocess
+from pathlib import Path
+
+from reconciler.control import processes
+from reconciler.control.sessions import Sessions
+from tests.kit.values import recipe, routes, table
+
+OCR = recipe("ocr-a")
+TABLE = table(7, routes("clerk", OCR), recipes=(OCR,))
+ROUTES = TABLE.agents["clerk"]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _book(folder: Path, clock: Clock | None = None) -> Sessions:
+    numbers = itertools.count()
+    return Sessions(folder, now=clock or Clock(), token=lambda: f"{os.urandom(3).hex()}{next(numbers):06d}")
+
+
+def _me() -> processes.Process:
+    return processes.Process(os.getpid(), processes.start_time(os.getpid()) or 0)
+
+
+def test_a_session_comes_back_as_it_was(tmp_path: Path) -> None:
+    opened = _book(tmp_path).open(ROUTES, TABLE)
+    (found,) = _book(tmp_path).load()
+    assert found.id == opened.id
+    assert found.agent == "clerk"
+    assert found.generation == TABLE.generation
+    assert found.recipes == {OCR.name: OCR}
+    route, pinned = found.routes.routes["echo"], ROUTES.routes["echo"]
+    assert (route.interface, route.binding, route.instance) == (
+        pinned.interface,
+        pinned.binding,
+        pinned.instance,
+    )
+    assert route.contract.tools_json == pinned.contract.tools_json
+
+
+def test_a_session_whose_opener_is_gone_does_not_come_back(tmp_path: Path) -> None:
+    child = subprocess.Popen(["true"])
+    start = processes.start_time(child.pid) or 0
+    child.wait()
+    _book(tmp_path).open(ROUTES, TABLE, opener=processes.Process(child.pid, start))
+    _book(tmp_path).open(ROUTES, TABLE, opener=_me())
+    (found,) = _book(tmp_path).load()
+    assert found.opener == _me()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_torn_file_is_no_session_and_stops_nobody(tmp_path: Path) -> None:
+    kept = _book(tmp_path).open(ROUTES, TABLE)
+    tmp_path.joinpath("torn.json").write_bytes(tmp_path.joinpath(f"{kept.id}.json").read_bytes()[:90])
+    assert [one.id for one in _book(tmp_path).load()] == [kept.id]
+
+
+def test_bridges_of_one_parent_share_a_session_and_the_last_one_ends_it(tmp_path: Path) -> None:
+    book = _book(tmp_path)
+    opened = book.open(ROUTES, TABLE, opener=_me(), standing=True)
+    assert book.standing("clerk", _me()) is opened
+    assert book.standing("clerk", processes.Process(1, 1)) is None
+    book.joined(opened.id)
+    book.joined(opened.id)
+    assert not book.left(opened.id)
+    assert book.left(opened.id)
+    book.close(opened.id)
+    assert book.standing("clerk", _me()) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_day_without_a_call_ends_an_opened_session(tmp_path: Path) -> None:
+    clock = Clock()
+    book = _book(tmp_path, clock)
+    opened = book.open(ROUTES, TABLE)
+    clock.now += 23 * 3600
+    assert book.over() == ()
+    book.called(opened.id)
+    clock.now += 23 * 3600
+    assert book.over() == ()
+    clock.now += 2 * 3600
+    assert book.over() == (opened.id,)
+
+
+def test_a_restored_standing_session_waits_a_moment_for_its_bridges(tmp_path: Path) -> None:
+    clock = Clock()
+    _book(tmp_path, clock).open(ROUTES, TABLE, opener=_me(), standing=True)
+    book = _book(tmp_path, clock)
+    (found,) = book.load()
+    assert book.over() == ()
+    clock.now += 31
+    assert book.over() == (found.id,)
+    book.joined(found.id)
+    assert book.over() == ()
