@@ -37,6 +37,8 @@ Reply = Result | Refusal
 class Sink(Protocol):
     """Who hears of one sent call. ``done`` comes exactly once, unless the call was cancelled first."""
 
+    wants_progress: bool  # False: the connector is not even asked to report
+
     def progress(self, progress: float, total: float | None) -> None: ...
 
     def done(self, reply: Reply) -> None: ...

@@ -46,6 +46,8 @@ class Tool:
         self._check_in = _compiled(definition["inputSchema"], self.name)
         self._check_out = _compiled(definition["outputSchema"], self.name)
         self.files = file_fields(definition["inputSchema"])
+        if any(field.output and field.many for field in self.files):
+            raise ValueError(f"{self.name} has a list of output files: an output file is a field of its own")
 
     def input_fault(self, arguments: Mapping[str, Any]) -> str | None:
         """The first fault of a call's arguments as one clause naming the field, or None."""
@@ -114,6 +116,23 @@ def file_fields(schema: Mapping[str, Any]) -> tuple[FileField, ...]:
             if isinstance(node, Mapping) and node.get("format") in (FILE_IN, FILE_OUT):
                 found.append(FileField(name, node["format"] == FILE_OUT, many))
     return tuple(found)
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Why a pattern cannot be run in linear time (look-around, back-references), or None when it can."""
+    try:
+        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())
+    except (ValueError, jsonschema_rs.ValidationError):
+        return "it needs look-around or back-references"
+    return None
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text, in linear time; raises ValueError as ``pattern_fault`` says."""
+    try:
+        return jsonschema_rs.is_valid({"pattern": pattern}, text, pattern_options=jsonschema_rs.RegexOptions())
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError("the pattern needs look-around or back-references") from error
 
 
 def _need_shape(definition: object) -> None:

@@ -1,0 +1,328 @@
+"""What joins a route to a running connector: one connection an instance, an id table, MCP by ``upstream``.
+
+Implements ``model.calls.Dispatch`` over the supervisor: a first call starts the instance (single flight) and
+is sent right behind ``initialize``, without waiting for its answer. Calls above ``maxConcurrentCalls`` wait
+here. A connector that never answers, goes silent, talks nonsense or leaves is reported to the supervisor, and it
+alone kills and restarts; the calls end ``unavailable`` and are never sent twice.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
+
+from reconciler import __version__
+from reconciler.drivers import upstream
+from reconciler.drivers.upstream import Answered, Asked, Garbage, Progressed
+from reconciler.model.calls import Lane, Refusal, Reply, Sink
+from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Recipe
+from reconciler.model.status import Reason
+from reconciler.runtime.supervisor import Unready
+from reconciler.wire.jsonrpc import Framer, Oversized
+
+MAX_GARBAGE = 20  # lines without meaning before the connector is started anew
+_READY_S = 30.0  # where no recipe says otherwise
+_AT_ONCE = 8
+_PING_S = 5.0  # after a cancelled call, a living connector answers a ping within this
+_LEAVE_S = 1.0  # between a closed connection and the end of its process
+_FIRST_LINE = 2**20  # bytes of a line before any call has asked for more
+_MAX_SKIPPED = 64 * 2**20  # bytes of one oversized line that are read over
+_MAX_UNSENT = 64 * 2**20  # bytes that a connector may leave unread
+
+
+class Endpoint(Protocol):
+    """A started connector, as the supervisor gives it. Descriptors are the supervisor's."""
+
+    inbox: int
+    outbox: int
+    ended: "asyncio.Future[str]"
+
+    def connect(self) -> socket.socket:
+        """A connected, non-blocking socket; raises OSError."""
+        ...
+
+
+class Instances(Protocol):
+    """The supervisor, as much of it as is needed here."""
+
+    async def ready(self, name: InstanceName) -> Endpoint: ...
+
+    def hold(self, name: InstanceName) -> None: ...
+
+    def release(self, name: InstanceName) -> None: ...
+
+    def answered(self, name: InstanceName) -> None: ...
+
+    def broken(self, name: InstanceName, reason: Reason, message: str) -> None: ...
+
+
+class Dispatcher:
+    """Lanes by instance. All methods are for the loop's own thread."""
+
+    def __init__(
+        self, instances: Instances, *, recipe: Callable[[InstanceName], Recipe | None] = lambda _: None
+    ) -> None:
+        """``recipe`` gives an instance's bounds: its ready timeout and how many calls it takes at once."""
+        self.instances = instances
+        self._recipe = recipe
+        self._lanes: dict[InstanceName, Connector] = {}
+        self._opening: dict[InstanceName, list[Callable[[Lane | Refusal], None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def lane(self, instance: InstanceName) -> Lane | None:
+        """The lane when the instance runs already, else None."""
+        return self._lanes.get(instance)
+
+    def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
+        """Start the instance, once for all who ask meanwhile, and call back with the lane or a Refusal."""
+        lane = self._lanes.get(instance)
+        if lane is not None:
+            ready(lane)
+            return
+        waiting = self._opening.get(instance)
+        if waiting is not None:
+            waiting.append(ready)
+            return
+        self._opening[instance] = [ready]
+        self.keep(asyncio.get_running_loop().create_task(self._open(instance)))
+
+    def keep(self, task: "asyncio.Task[None]") -> None:
+        """Hold on to a task until it ends."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def ended(self, lane: "Connector") -> None:
+        """A lane's connection is over; the next call opens another."""
+        if self._lanes.get(lane.name) is lane:
+            del self._lanes[lane.name]
+
+    async def _open(self, name: InstanceName) -> None:
+        outcome: Lane | Refusal = Refusal("unavailable", "the start was given up")
+        try:
+            outcome = await self._connected(name)
+        except Unready as unready:
+            outcome = Refusal("unavailable", str(unready))
+        except OSError as error:
+            outcome = Refusal("unavailable", f"cannot connect to the connector: {error.strerror}")
+        finally:
+            for ready in self._opening.pop(name):
+                ready(outcome)
+
+    async def _connected(self, name: InstanceName) -> "Connector":
+        endpoint = await self.instances.ready(name)
+        recipe = self._recipe(name)
+        lane = Connector(self, name, endpoint, recipe)
+        await asyncio.get_running_loop().create_unix_connection(lambda: lane, sock=endpoint.connect())
+        self._lanes[name] = lane
+        return lane
+
+
+class _Sent:
+    __slots__ = ("line", "max_bytes", "sink")
+
+    def __init__(self, sink: Sink, max_bytes: int, line: bytes | None) -> None:
+        self.sink = sink
+        self.max_bytes = max_bytes
+        self.line = line  # None once it has gone out
+
+
+class Connector(asyncio.Protocol):
+    """One connection to one instance: the lane that calls are sent on."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, name: InstanceName, endpoint: Endpoint, recipe: Recipe | None
+    ) -> None:
+        self.name = name
+        self.inbox = endpoint.inbox
+        self.outbox = endpoint.outbox
+        self.late = 0  # answers that nobody waited for any more
+        self.garbage = 0  # lines without meaning
+        self._dispatcher = dispatcher
+        self._instances = dispatcher.instances
+        self._endpoint = endpoint
+        self._most = recipe.max_concurrent_calls if recipe else _AT_ONCE
+        self._ready_s = recipe.ready_timeout_s if recipe else _READY_S
+        self._framer = Framer(_FIRST_LINE)
+        self._calls: dict[int, _Sent] = {}
+        self._waiting: deque[int] = deque()
+        self._out = 0  # calls that have gone out and are not answered
+        self._next = 1
+        self._handshake = 0  # the number of `initialize`, then of the last ping
+        self._timer: asyncio.TimerHandle | None = None  # of that number's answer
+        self._initialized = False
+        self._ended = False
+        self._why = "the connector closed its connection"
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+
+    # the lane
+
+    def send(self, tool: str, arguments: Mapping[str, Any], sink: Sink, max_reply_bytes: int) -> int:
+        """Send one call, or keep it until another has ended; the number cancels it."""
+        number = self._next
+        self._next = number + 1
+        if self._ended:
+            self._loop.call_soon(sink.done, Refusal("unavailable", self._why))
+            return number
+        line = upstream.call(number, tool, arguments, progress=sink.wants_progress)
+        if not self._calls:
+            self._instances.hold(self.name)
+        if max_reply_bytes > self._framer.limit:
+            self._framer.limit = max_reply_bytes
+        if self._out < self._most:
+            self._calls[number] = _Sent(sink, max_reply_bytes, None)
+            self._out += 1
+            self._transport.write(line)
+        else:
+            self._calls[number] = _Sent(sink, max_reply_bytes, line)
+            self._waiting.append(number)
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Tell the connector to stop, and ask whether it lives: a call that came to no end may mean not."""
+        sent = self._take(number)
+        if sent is not None and sent.line is None and not self._ended:
+            self._transport.write(upstream.cancel(number))
+            self._ping()
+
+    # what the loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_MAX_UNSENT)
+        self._transport.write(upstream.initialize(self._handshake, __version__))
+        self._timer = self._loop.call_later(self._ready_s, self._silent)
+
+    def data_received(self, data: bytes) -> None:
+        framer = self._framer
+        for line in framer.feed(data):
+            if self._ended:
+                return
+            if isinstance(line, bytes):
+                self._hear(line)
+            else:
+                self._overlong(line)
+        if framer.skipping and framer.dropped > _MAX_SKIPPED:
+            self._break("CrashLoop", "a line of the connector does not end")
+
+    def pause_writing(self) -> None:
+        self._break("CrashLoop", "the connector does not read what it is sent")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._ended and self._endpoint.ended.done():
+            self._why = f"the connector ended: {self._endpoint.ended.result()}"
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._dispatcher.ended(self)
+        calls, self._calls = self._calls, {}
+        if calls:
+            self._instances.release(self.name)
+        for sent in calls.values():
+            sent.sink.done(Refusal("unavailable", self._why))
+        if not self._endpoint.ended.done():
+            self._dispatcher.keep(self._loop.create_task(self._see_it_end()))
+
+    async def _see_it_end(self) -> None:
+        """A connector that closed its connection but lives on is of no use: have it started anew."""
+        await asyncio.wait({self._endpoint.ended}, timeout=_LEAVE_S)
+        if not self._endpoint.ended.done():
+            self._instances.broken(self.name, "CrashLoop", self._why)
+
+    def _hear(self, line: bytes) -> None:
+        heard = upstream.read(line)
+        if isinstance(heard, Answered):
+            self._answered(heard, len(line))
+        elif isinstance(heard, Progressed):
+            sent = self._calls.get(heard.number)
+            if sent is not None:
+                sent.sink.progress(heard.progress, heard.total)
+        elif isinstance(heard, Asked):
+            self._transport.write(heard.line)
+        elif isinstance(heard, Garbage):
+            self._count_garbage(heard.why)
+
+    def _answered(self, answered: Answered, size: int) -> None:
+        number = answered.number
+        sent = self._take(number)
+        if sent is not None:
+            if size > sent.max_bytes:
+                reply: Reply = Refusal(
+                    "unavailable", f"an answer of {size} bytes, more than {sent.max_bytes}"
+                )
+            else:
+                reply = upstream.reply(answered)
+            sent.sink.done(reply)
+        elif number == self._handshake and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            if not self._initialized:
+                self._initialize(answered)
+        elif number < self._next:
+            self.late += 1
+        else:
+            self._count_garbage("an answer to a call that was never made")
+
+    def _initialize(self, answered: Answered) -> None:
+        result = answered.result
+        if type(result) is not dict or type(result.get("protocolVersion")) is not str:
+            self._break(
+                "StartTimeout", f"the connector does not initialize: {answered.error or 'no version'}"
+            )
+            return
+        self._initialized = True
+        self._transport.write(upstream.initialized())
+        self._instances.answered(self.name)
+
+    def _take(self, number: int) -> _Sent | None:
+        """Forget a call, give its place to one that waits."""
+        sent = self._calls.pop(number, None)
+        if sent is None:
+            return None
+        if sent.line is None:
+            self._out -= 1
+            while self._waiting and self._out < self._most:
+                later = self._calls.get(self._waiting.popleft())
+                if later is not None and later.line is not None:
+                    self._transport.write(later.line)
+                    later.line = None
+                    self._out += 1
+        if not self._calls:
+            self._instances.release(self.name)
+        return sent
+
+    def _overlong(self, line: Oversized) -> None:
+        owner = upstream.owner(line.head)
+        sent = None if owner is None else self._take(owner)
+        if sent is not None:
+            sent.sink.done(Refusal("unavailable", f"an answer of more than {self._framer.limit} bytes"))
+        else:
+            self._count_garbage("an overlong line")
+
+    def _count_garbage(self, why: str) -> None:
+        self.garbage += 1
+        if self.garbage >= MAX_GARBAGE:
+            self._break("CrashLoop", f"{self.garbage} lines without meaning; the last: {why}")
+
+    def _ping(self) -> None:
+        if self._timer is None:
+            self._handshake = self._next
+            self._next += 1
+            self._transport.write(upstream.ping(self._handshake))
+            self._timer = self._loop.call_later(_PING_S, self._silent)
+
+    def _silent(self) -> None:
+        if self._initialized:
+            self._break("CrashLoop", f"the connector has not answered a ping for {_PING_S:g} s")
+        else:
+            self._break("StartTimeout", f"the connector has not answered for {self._ready_s:g} s")
+
+    def _break(self, reason: Reason, message: str) -> None:
+        if not self._ended:
+            self._ended = True
+            self._why = message
+            self._dispatcher.ended(self)
+            self._instances.broken(self.name, reason, message)
+            self._transport.abort()

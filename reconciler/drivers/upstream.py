@@ -1,0 +1,202 @@
+"""The MCP that our side speaks to a connector: lines to send, and what a line from it means. Pure.
+
+MCP 2025-11-25, one message a line. Of what a connector says only its structured answer, a code and the blobs
+of output files go on; its words become a diagnostic for the operator's journal, cut short. It is a server of
+tools and nothing else: what it asks of us (sampling, roots, elicitation) is answered -32601, what it
+announces is not heard (S1). Whether a code is one of the interface's is decided by the law of a call.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import orjson
+
+from reconciler.model.calls import Refusal, Reply, Result
+from reconciler.wire import jsonrpc
+from reconciler.wire.jsonrpc import Id, Notification, Request, Response
+
+VERSION = "2025-11-25"
+FILES_KEY = "ai.handler/files"
+ERROR_KEY = "ai.handler/error"
+_MAX_DIAGNOSTIC = 500  # characters
+_HEAD_ID = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(slots=True)
+class Answered:
+    """The answer to the request of this number; ``result`` is None when it is a JSON-RPC error."""
+
+    number: int
+    result: Any
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Progressed:
+    number: int
+    progress: float
+    total: float | None
+
+
+@dataclass(slots=True)
+class Asked:
+    """The connector asks something of us: ``line`` refuses it."""
+
+    line: bytes
+
+
+@dataclass(slots=True)
+class Garbage:
+    """A line that means nothing. It is counted."""
+
+    why: str
+
+
+Heard = Answered | Progressed | Asked | Garbage | None
+
+
+def initialize(number: int, version: str) -> bytes:
+    """The first line to a connector. ``version`` is the product's."""
+    params = {
+        "protocolVersion": VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "handler", "version": version},
+    }
+    return jsonrpc.encode({"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params})
+
+
+def initialized() -> bytes:
+    """The line that ends the handshake."""
+    return jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+
+def ping(number: int) -> bytes:
+    """A line that any living connector answers."""
+    return jsonrpc.encode({"jsonrpc": "2.0", "id": number, "method": "ping"})
+
+
+def call(number: int, tool: str, arguments: Mapping[str, Any], *, progress: bool) -> bytes:
+    """The line of one call; with ``progress`` the connector may report under the call's number."""
+    params: dict[str, Any] = {"name": tool, "arguments": arguments}
+    if progress:
+        params["_meta"] = {"progressToken": number}
+    return jsonrpc.encode({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+
+
+def cancel(number: int) -> bytes:
+    """The line that says nobody waits for a call any more."""
+    return jsonrpc.encode(
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+    )
+
+
+def read(line: bytes) -> Heard:
+    """What a connector's line means; None for what may be ignored."""
+    message = jsonrpc.decode(line)
+    if isinstance(message, Response):
+        if type(message.id) is not int:
+            return Garbage("an answer to an id that was never given")
+        if message.error is not None:
+            return Answered(message.id, None, f"error {message.error[0]}: {_cut(message.error[1])}")
+        return Answered(message.id, message.result)
+    if isinstance(message, Notification):
+        return _progress(message.params) if message.method == "notifications/progress" else None
+    if isinstance(message, Request):
+        return Asked(_refusal(message.id, message.method))
+    return Garbage(message.message)
+
+
+def owner(head: bytes) -> int | None:
+    """Whose answer a line was that is too long to read, when its head says so."""
+    match = _HEAD_ID.match(head)
+    return int(match[1]) if match else None
+
+
+def reply(answered: Answered) -> Reply:
+    """What an answer to ``tools/call`` says: a result, or a refusal with the connector's own code."""
+    result = answered.result
+    if type(result) is not dict:
+        return Refusal("unavailable", answered.error or "the answer is not an object")
+    if result.get("isError") is True:
+        return _refused(result)
+    structured = result.get("structuredContent")
+    if type(structured) is not dict:
+        return Refusal("unavailable", "the answer has no structuredContent")
+    meta = result.get("_meta")
+    if type(meta) is dict and FILES_KEY in meta:
+        files = _files(meta[FILES_KEY])
+        return (
+            Refusal("unavailable", "the answer's files are not as agreed")
+            if files is None
+            else Result(structured, files)
+        )
+    return Result(structured, _NO_FILES)
+
+
+_NO_FILES: Mapping[str, str] = {}
+
+
+def _files(value: object) -> Mapping[str, str] | None:
+    if type(value) is not dict:
+        return None
+    found = {}
+    for name, entry in value.items():
+        if type(entry) is not dict or type(entry.get("blob")) is not str:
+            return None
+        found[name] = entry["blob"]
+    return found
+
+
+def _refused(result: Mapping[str, Any]) -> Refusal:
+    """A tool error: our own ``_meta`` key, or the JSON object in its text, whichever is there."""
+    meta = result.get("_meta")
+    mine = meta.get(ERROR_KEY) if type(meta) is dict else None
+    if type(mine) is dict and (code := _code(mine.get("code"))):
+        return Refusal(code, _cut(mine.get("diagnostic")))
+    text = _first_text(result.get("content"))
+    for line in (text, *reversed(text.splitlines())):
+        try:
+            body = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if type(body) is dict and (code := _code(body.get("error"))):
+            return Refusal(code, _cut(body.get("message")))
+    return Refusal("unavailable", _cut(text) or "an error without a code")
+
+
+def _code(value: object) -> str | None:
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else None
+
+
+def _first_text(content: object) -> str:
+    block = content[0] if type(content) is list and content else None
+    text = block.get("text") if type(block) is dict else None
+    return text if type(text) is str else ""
+
+
+def _progress(params: Mapping[str, Any]) -> Heard:
+    number, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")
+    if type(number) is not int or not _is_number(progress):
+        return Garbage("progress of nothing")
+    return Progressed(number, progress, total if _is_number(total) else None)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return type(value) is int or type(value) is float
+
+
+def _refusal(ident: Id, method: str) -> bytes:
+    if method == "ping":
+        return jsonrpc.result(ident, {})
+    return jsonrpc.error(ident, jsonrpc.METHOD_NOT_FOUND, "a connector is served no methods")
+
+
+def _cut(text: object) -> str:
+    """A connector's words as a diagnostic: one printable line, bounded."""
+    if type(text) is not str:
+        return ""
+    line = " ".join(text[: 2 * _MAX_DIAGNOSTIC].split())
+    return "".join(ch for ch in line if ch.isprintable())[:_MAX_DIAGNOSTIC]

@@ -1,0 +1,190 @@
+"""The whole law of a call, without I/O: a generator that asks for what it needs and returns how it ended.
+
+Order: suspended? input against the closed schema, limits, files looked at, sent, answer against the schema
+and its bounds, output files put in place. Each step yields one request (``Turn``, ``Look``, ``HandOver``,
+``Send``, ``Place``) and is sent back the reply to it, or a ``Refusal`` of the router's own, which ends the
+call. A deadline is such a refusal, sent in at whatever step the call stands. The agent sees a code of the
+interface's closed list and fixed words; what a connector said goes to the record only (S3).
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from reconciler.model.calls import Refusal, Result
+from reconciler.model.contract import Contract, Tool
+from reconciler.model.routes import Route
+
+QUEUE = 64  # calls of one session and interface that may wait for a turn
+_DROPPED = "wait_for_previous"  # measured: Gemini CLI adds this argument to every call
+_LINE_FACTOR, _LINE_ROOM = 2.5, 64 * 1024  # what escapes and the envelope may add to an answer (ruling 52)
+
+Files = Mapping[str, tuple[str, ...]]  # input property → the paths that the agent gave
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Wait until another call of this session and interface has ended. Reply: None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """See that each input is a readable file of the scope, and that each output may be made. Reply: None."""
+
+    inputs: Files
+    outputs: Mapping[str, str]
+    max_bytes: int
+    lists: frozenset[str] = frozenset()  # inputs that are lists of files
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Copy the looked-at inputs to the connector. Reply: what stands in their place, by property."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the call; ``max_bytes`` bounds the line that answers. Reply: Result or Refusal."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Put what the connector wrote (property → blob) where the agent asked for it. Reply: None."""
+
+    blobs: Mapping[str, str]
+
+
+Step = Turn | Look | HandOver | Send | Place
+
+
+@dataclass(slots=True)
+class Answer:
+    """A call that went well: the structured answer as JSON, checked and within bounds."""
+
+    structured: bytes
+
+
+@dataclass(slots=True)
+class Refused:
+    """A call that did not: the code and detail that the agent sees, and what only the operator does."""
+
+    code: str
+    detail: str = ""
+    diagnostic: str = ""
+
+
+Outcome = Answer | Refused
+
+
+class Usage:
+    """What one session has used of one interface: calls made, calls running, calls that wait."""
+
+    __slots__ = ("concurrent", "made", "most", "running", "waiting")
+
+    def __init__(self, route: Route) -> None:
+        limits = route.contract.spec.limits
+        bounds = [bound for bound in (limits.calls_per_session, route.max_calls) if bound]
+        self.most = min(bounds) if bounds else None
+        self.concurrent = limits.concurrent_calls
+        self.made = 0
+        self.running = 0
+        self.waiting = 0
+
+
+def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> Generator[Step, Any, Outcome]:
+    """One call from its arguments to its outcome. ``usage`` is held from the first send to the end."""
+    if _DROPPED in arguments and _DROPPED not in tool.definition["inputSchema"].get("properties", ()):
+        arguments = {name: value for name, value in arguments.items() if name != _DROPPED}
+    refused = _at_the_door(route, tool, arguments, usage)
+    if refused is not None:
+        return refused
+    usage.made += 1
+    if usage.running >= usage.concurrent:
+        usage.waiting += 1
+        try:
+            late = yield Turn()
+        finally:
+            usage.waiting -= 1
+        if late is not None:
+            return Refused("limit", diagnostic=late.diagnostic)
+    usage.running += 1
+    try:
+        if tool.files:
+            return (yield from _with_files(route.contract, tool, arguments))
+        return (yield from _sent(route.contract, tool, arguments))
+    finally:
+        usage.running -= 1
+
+
+def _at_the_door(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> Refused | None:
+    if route.suspended is not None:
+        return Refused("unavailable", diagnostic=route.suspended)
+    fault = tool.input_fault(arguments)
+    if fault is not None:
+        return Refused("invalid_input", fault)
+    if usage.most is not None and usage.made >= usage.most:
+        return Refused("limit", diagnostic=f"{usage.most} calls a session")
+    if usage.waiting >= QUEUE:
+        return Refused("limit", diagnostic=f"{usage.concurrent} calls at once and {QUEUE} waiting")
+    return None
+
+
+def _with_files(contract: Contract, tool: Tool, arguments: dict[str, Any]) -> Generator[Step, Any, Outcome]:
+    inputs: dict[str, tuple[str, ...]] = {}
+    outputs: dict[str, str] = {}
+    for field in tool.files:
+        if field.name in arguments:
+            given = arguments[field.name]
+            if field.output:
+                outputs[field.name] = given
+            else:
+                inputs[field.name] = tuple(given) if field.many else (given,)
+    if not inputs and not outputs:
+        return (yield from _sent(contract, tool, arguments))
+    lists = frozenset(field.name for field in tool.files if field.many)
+    refusal = yield Look(inputs, outputs, contract.spec.limits.max_file_bytes, lists)
+    if refusal is not None:
+        return _own(contract, refusal)
+    handed = yield HandOver()
+    if type(handed) is Refusal:
+        return _own(contract, handed)
+    return (yield from _sent(contract, tool, {**arguments, **handed}, tuple(outputs)))
+
+
+def _sent(
+    contract: Contract, tool: Tool, arguments: Mapping[str, Any], outputs: tuple[str, ...] = ()
+) -> Generator[Step, Any, Outcome]:
+    most = contract.spec.limits.max_output_bytes
+    reply = yield Send(tool.name, arguments, int(most * _LINE_FACTOR) + _LINE_ROOM)
+    if type(reply) is not Result:
+        # A code that the interface does not list would be the vendor's word.
+        code = reply.code if reply.code in contract.errors else "unavailable"
+        return Refused(code, diagnostic=reply.diagnostic or reply.code)
+    fault = tool.output_fault(reply.structured)
+    if fault is not None:
+        return Refused("unavailable", diagnostic=f"answered outside its contract: {fault}")
+    structured = orjson.dumps(reply.structured)
+    if len(structured) > most:
+        return Refused("unavailable", diagnostic=f"answered with {len(structured)} bytes, more than {most}")
+    if outputs:
+        missing = [name for name in outputs if name not in reply.files]
+        if missing:
+            return Refused("unavailable", diagnostic=f"answered without the file of {missing[0]}")
+        refusal = yield Place({name: reply.files[name] for name in outputs})
+        if refusal is not None:
+            return _own(contract, refusal)
+    return Answer(structured)
+
+
+def _own(contract: Contract, refusal: Refusal) -> Refused:
+    """A refusal of the router's: ``too_large`` only where the interface has that word (ruling 11)."""
+    code = refusal.code
+    if code == "too_large" and code not in contract.errors:
+        code = "refused"
+    return Refused(code, diagnostic=refusal.diagnostic)

@@ -1,0 +1,239 @@
+"""One agent's connection: lines in, answers out, and every bound that keeps it from harming the others.
+
+Plain callbacks of an ``asyncio.Protocol``. A turn reads at most a handful of messages, then the other
+connections have theirs. One that does not read its answers is not read from; in the end it is dropped. A
+caller that leaves takes its own calls along and nothing else.
+"""
+
+import asyncio
+import select
+import socket
+from collections import deque
+from typing import Protocol, cast
+
+from reconciler.router import mcp
+from reconciler.router.flight import Exchange, Flight, Guest
+from reconciler.router.peers import Peer, is_own, peer_of
+from reconciler.wire import jsonrpc
+from reconciler.wire.jsonrpc import Framer, Id, Oversized
+
+NO_SESSION = 1  # our own JSON-RPC code: the connection belongs to no session; the message says why
+_TURN = 32  # messages of one connection before the others have their turn
+_MAX_LISTENS = 16
+_HIGH_WATER = 2**20
+_MAX_UNREAD = 8 * 2**20  # bytes that a stalled agent may leave unread…
+_STALL_S = 1.0  # …for longer than this
+_MAX_STALL_S = 10.0
+_TOO_LONG = f"a line has more than {jsonrpc.MAX_LINE} bytes"
+
+
+class House(Protocol):
+    """The door that a connection came through, as the connection needs it."""
+
+    def enter(self, connection: "Connection", peer: Peer) -> tuple[Guest, mcp.Face] | str:
+        """Who this is and what it is served, or why it is not."""
+        ...
+
+    def leave(self, connection: "Connection", peer: Peer) -> None:
+        """A connection that asked to enter has ended."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """One connection, from its first byte to its last."""
+
+    __slots__ = (
+        "_backlog", "_closing", "_exchange", "_face", "_flights", "_framer", "_guest", "_house", "_listens",
+        "_peer", "_refused", "_stalled_at", "_transport", "ended", "socket_name",
+    )  # fmt: skip
+
+    def __init__(self, exchange: Exchange, house: House, socket_name: str) -> None:
+        self.socket_name = socket_name
+        self.ended = False  # the agent sends no more, but may still read
+        self._exchange = exchange
+        self._house = house
+        self._framer = Framer()
+        self._transport: asyncio.Transport
+        self._peer: Peer | None = None  # None: a stranger, or not connected yet
+        self._guest: Guest
+        self._face: mcp.Face
+        self._refused: str | None = None
+        self._flights: dict[Id, Flight] = {}
+        self._listens: dict[Id, mcp.Listen] = {}
+        self._backlog: deque[bytes | Oversized] = deque()
+        self._stalled_at: float | None = None
+        self._closing = False
+
+    # what the loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        peer = peer_of(transport.get_extra_info("socket"))
+        if not is_own(peer):
+            self._transport.abort()
+            return
+        self._peer = peer
+        entered = self._house.enter(self, peer)
+        if isinstance(entered, str):
+            self._refused = entered
+        else:
+            self._guest, self._face = entered
+
+    def data_received(self, data: bytes) -> None:
+        lines = self._framer.feed(data)
+        if self._backlog or len(lines) > _TURN:
+            self._backlog.extend(lines)
+            self._pause()
+            asyncio.get_running_loop().call_soon(self._take_turn)
+            return
+        for line in lines:
+            self._hear(line)
+
+    def eof_received(self) -> bool:
+        """The agent sends no more. One that is gone altogether takes its calls along; one that only stopped
+        writing still gets its answers.
+        """
+        self.ended = True
+        if self.is_gone() or not (self._flights or self._backlog):
+            self._transport.close()
+            return False
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._backlog.clear()
+        for flight in list(self._flights.values()):
+            flight.cancel()
+        if self._peer is not None:
+            self._house.leave(self, self._peer)
+
+    def pause_writing(self) -> None:
+        self._stalled_at = self._exchange.clock()
+        self._pause()
+        self._exchange.watch()
+
+    def resume_writing(self) -> None:
+        self._stalled_at = None
+        if not self._backlog and not self._closing:
+            self._transport.resume_reading()
+
+    # what flights call
+
+    def answered(self, flight: Flight, line: bytes | None) -> None:
+        self._flights.pop(flight.ask.id, None)
+        if line is not None:
+            self._send(line)
+        if self.ended and not self._flights and not self._backlog:
+            self._transport.close()
+
+    def report(self, line: bytes) -> None:
+        if self._stalled_at is None:
+            self._send(line)
+
+    # what the router calls
+
+    def sweep(self, now: float) -> bool:
+        """End what is late, drop an agent that does not read; True while there is anything to watch."""
+        for flight in list(self._flights.values()):
+            if flight.deadline <= now:
+                flight.expire()
+        if self._stalled_at is not None and now - self._stalled_at > _MAX_STALL_S:
+            self._transport.abort()
+        if self.ended and self._flights and self.is_gone():
+            self._transport.abort()
+        return bool(self._flights) or self._stalled_at is not None
+
+    def shut(self) -> None:
+        """The door closes: subscriptions are answered, calls end, what was written still goes out."""
+        for listen in self._listens.values():
+            self._send(mcp.listened(listen))
+        for flight in list(self._flights.values()):
+            flight.cancel()
+        self._transport.close()
+
+    def is_gone(self) -> bool:
+        """Whether the agent has closed both ways (it can neither send nor read any more)."""
+        found: socket.socket | None = self._transport.get_extra_info("socket")
+        if found is None or found.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(found.fileno(), 0)
+        return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
+
+    def _take_turn(self) -> None:
+        for _ in range(min(_TURN, len(self._backlog))):
+            self._hear(self._backlog.popleft())
+        if self._closing:
+            return
+        if self._backlog:
+            asyncio.get_running_loop().call_soon(self._take_turn)
+        elif self._stalled_at is None:
+            if self.ended and not self._flights:
+                self._transport.close()
+            elif not self.ended:
+                self._transport.resume_reading()
+
+    def _hear(self, line: bytes | Oversized) -> None:
+        if not isinstance(line, bytes):
+            self._send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
+            return
+        message = jsonrpc.decode(line)
+        if self._refused is not None:
+            if isinstance(message, jsonrpc.Request):
+                self._send(jsonrpc.error(message.id, NO_SESSION, self._refused))
+            return
+        action = mcp.answer(self._face, message)
+        if isinstance(action, mcp.Call):
+            self._begin(action, len(line))
+        elif isinstance(action, bytes):
+            self._send(action)
+        elif isinstance(action, mcp.Cancel):
+            self._cancel(action.id)
+        elif action is not None:
+            self._listen(action)
+
+    def _begin(self, ask: mcp.Call, size: int) -> None:
+        if ask.id in self._flights or ask.id in self._listens:
+            self._send(
+                jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "a request with this id is still running")
+            )
+            return
+        flight = Flight(self._exchange, self, self._guest, ask, in_bytes=size)
+        self._flights[ask.id] = flight
+        flight.begin()
+        if not flight.over:
+            self._exchange.watch()
+
+    def _cancel(self, ident: Id) -> None:
+        self._listens.pop(ident, None)
+        flight = self._flights.get(ident)
+        if flight is not None:
+            flight.cancel()
+
+    def _listen(self, listen: mcp.Listen) -> None:
+        if listen.id in self._flights or listen.id in self._listens:
+            self._send(
+                jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "a request with this id is still running")
+            )
+        elif len(self._listens) >= _MAX_LISTENS:
+            self._send(jsonrpc.error(listen.id, jsonrpc.INTERNAL_ERROR, "too many subscriptions"))
+        else:
+            self._listens[listen.id] = listen
+            self._send(mcp.acknowledged(listen))
+
+    def _send(self, line: bytes) -> None:
+        if self._closing or self._transport.is_closing():
+            return  # a caller that left is no fault of anybody's
+        if self._stalled_at is not None and self._is_stuck(self._stalled_at):
+            self._transport.abort()
+            return
+        self._transport.write(line)
+
+    def _is_stuck(self, since: float) -> bool:
+        unread = self._transport.get_write_buffer_size()
+        return unread > _MAX_UNREAD and self._exchange.clock() - since > _STALL_S
+
+    def _pause(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()

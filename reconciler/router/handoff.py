@@ -1,0 +1,117 @@
+"""The files of one call, from the agent's scope to the connector's inbox, and from its outbox back.
+
+One object a call that names files. ``look``, ``fill`` and ``place`` block and run in a thread, one after the
+other; the connector meets bytes and file names, never a path. All that was opened or copied is gone after
+``close``, whatever happened.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.model.routes import ScopeFolder
+from reconciler.router import files
+from reconciler.router.call import Look
+from reconciler.router.files import Denial, Denied
+
+MAX_FILES = 64  # inputs of one call: each holds a descriptor
+
+
+class HandOff:
+    """The files of one call. ``handed`` tells, for the record, what went over: property, bytes, sha256."""
+
+    __slots__ = (
+        "_blobs",
+        "_call",
+        "_inbox",
+        "_inputs",
+        "_look",
+        "_outbox",
+        "_scope",
+        "_spots",
+        "handed",
+        "wanted",
+    )
+
+    def __init__(self, call: str, scope: Sequence[ScopeFolder], look: Look) -> None:
+        """``call`` is unique; it names the blobs."""
+        self._call = call
+        self._scope = scope
+        self._look = look
+        self._inputs: dict[str, list[files.Opened]] = {}
+        self._spots: dict[str, tuple[files.Spot, str]] = {}
+        self._blobs: list[str] = []
+        self._inbox = -1  # duplicates of the lane's descriptors, or -1 before there is a lane
+        self._outbox = -1
+        self.handed: list[tuple[str, int, str]] = []
+        self.wanted = True  # set to False from the loop: the copy under way breaks off
+
+    def attach(self, inbox: int, outbox: int) -> None:
+        """Take descriptors of the connector's folders: duplicates, since the connector may die meanwhile and
+        its numbers be given to another's folder.
+        """
+        self._inbox = os.dup(inbox)
+        self._outbox = os.dup(outbox)
+
+    def look(self) -> None:
+        """Open every input and find the place of every output; raises Denied."""
+        if sum(map(len, self._look.inputs.values())) > MAX_FILES:
+            raise Denied(Denial.REFUSED, f"more than {MAX_FILES} files in one call")
+        for name, paths in self._look.inputs.items():
+            opened = self._inputs.setdefault(name, [])
+            for path in paths:
+                opened.append(files.read(self._scope, path, self._look.max_bytes))
+        for name, path in self._look.outputs.items():
+            spot = files.spot(self._scope, path)
+            self._spots[name] = (spot, f"{self._call}-o{len(self._spots)}{files.suffix(spot.name)}")
+
+    def fill(self) -> dict[str, Any]:
+        """Copy the inputs into the inbox. Returns what stands in their place, by property; raises Denied."""
+        values: dict[str, Any] = {}
+        for name, opened in self._inputs.items():
+            many = [self._copied(name, one) for one in opened]
+            values[name] = many if name in self._look.lists else many[0]
+        for name, (spot, blob) in self._spots.items():
+            values[name] = {"name": spot.name, "blob": blob}
+        return values
+
+    def place(self, blobs: Mapping[str, str]) -> None:
+        """Put what the connector wrote where the agent asked for it; raises Denied."""
+        for name, blob in blobs.items():
+            spot, given = self._spots[name]
+            if blob != given:
+                raise Denied(Denial.FAILED, f"the connector named another file for {name}")
+        for name, (spot, blob) in self._spots.items():
+            copied = files.hand_out(
+                self._outbox, blob, spot, max_bytes=self._look.max_bytes, wanted=self._goes_on
+            )
+            self.handed.append((name, copied.size, copied.sha256))
+
+    def close(self) -> None:
+        """Close and remove all of it. Not while another step runs in a thread."""
+        for opened in self._inputs.values():
+            for one in opened:
+                os.close(one.descriptor)
+        for blob in self._blobs:
+            files.discard(self._inbox, blob)
+        for spot, blob in self._spots.values():
+            os.close(spot.folder)
+            if self._outbox >= 0:
+                files.discard(self._outbox, blob)
+        self._inputs, self._blobs, self._spots = {}, [], {}
+        if self._inbox >= 0:
+            os.close(self._inbox)
+            os.close(self._outbox)
+            self._inbox = self._outbox = -1
+
+    def _copied(self, name: str, opened: files.Opened) -> dict[str, Any]:
+        blob = f"{self._call}-i{len(self._blobs)}{files.suffix(opened.name)}"
+        self._blobs.append(blob)
+        copied = files.hand_in(
+            opened, self._inbox, blob, max_bytes=self._look.max_bytes, wanted=self._goes_on
+        )
+        self.handed.append((name, copied.size, copied.sha256))
+        return {"name": opened.name, "mediaType": opened.media_type, "size": copied.size, "blob": blob}
+
+    def _goes_on(self) -> bool:
+        return self.wanted

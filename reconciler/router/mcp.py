@@ -1,0 +1,332 @@
+"""MCP as agents speak it, both eras, decided per request. Pure: a message in, what to do about it out.
+
+A request with a protocol version in its ``_meta`` is of the modern era (2026-07-28: no handshake, no state);
+any other is of the legacy one (initialize). No state is kept, so a call before the handshake is served. What
+an agent reads (tools, instructions) comes from the pinned contracts alone and is the same bytes for every
+session of a version; nothing here knows what stands behind an interface. The law of a call is in ``call``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from reconciler.model.contract import Contract, Tool
+from reconciler.model.routes import Route
+from reconciler.wire import jsonrpc
+from reconciler.wire.jsonrpc import Id, Message, Notification, Request
+
+MODERN = "2026-07-28"
+LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+SUPPORTED = (MODERN, *reversed(LEGACY))  # newest first
+
+UNSUPPORTED_VERSION = -32022
+MISSING_CAPABILITY = -32021
+ERROR_KEY = "ai.handler/error"
+
+# What an agent reads for the codes that the router itself may answer, where the interface has no sentence.
+ROUTER_TEXTS = {
+    "invalid_input": "the input does not fit the tool",
+    "refused": "this is not among what you may use, or it does not exist",
+    "limit": "a limit of this service is reached; wait for running calls to end, or do without",
+    "unavailable": "the service cannot answer now; retrying later may work",
+}
+
+_META = "io.modelcontextprotocol/"
+_VERSION = _META + "protocolVersion"
+_NO_META: Mapping[str, Any] = {}
+_TASKS = _META + "tasks"
+_PAGE = 100  # tools in one page of a list
+_INLINE_TEXT = 64 * 1024  # structured JSON above this is not said twice
+_LONG_ANSWER = orjson.dumps(
+    "The answer is long: read it in structuredContent, which holds all of it."
+).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One tool of a session: where its calls go, and what they are checked against."""
+
+    route: Route
+    tool: Tool
+
+
+@dataclass(slots=True)
+class Call:
+    """``tools/call``: run the law of a call, then answer with ``success`` or ``failure``."""
+
+    id: Id
+    offer: Offer
+    arguments: dict[str, Any]
+    modern: bool
+    token: Id | None = None  # where progress is reported, when it was asked for
+
+
+@dataclass(slots=True)
+class Cancel:
+    """``notifications/cancelled``: stop, and send nothing more for that id."""
+
+    id: Id
+
+
+@dataclass(slots=True)
+class Listen:
+    """``subscriptions/listen``: send ``acknowledged`` now, and ``listened`` when the door closes."""
+
+    id: Id
+
+
+Action = bytes | Call | Cancel | Listen | None
+
+
+class Face:
+    """What one socket of a session serves: an interface, or all of them on ``services.sock``."""
+
+    __slots__ = ("name", "offers", "routes", "version")
+
+    def __init__(self, name: str, version: str, routes: Sequence[Route]) -> None:
+        self.name = name
+        self.version = version
+        self.routes = routes
+        self.offers: dict[str, Offer] = {}
+        for route in routes:
+            for tool in route.contract.tools.values():
+                if route.tools is None or tool.name in route.tools:
+                    self.offers[tool.name] = Offer(route, tool)
+
+
+def answer(face: Face, message: Message) -> Action:
+    """What one message of an agent calls for: a line to send, an act, or nothing."""
+    if type(message) is Request:
+        meta = message.params.get("_meta", _NO_META)
+        if type(meta) is not dict:
+            return _refuse(message, jsonrpc.INVALID_PARAMS, "_meta must be an object")
+        if _VERSION in meta:
+            return _modern(face, message, meta)
+        return _call(face, message, meta) if message.method == "tools/call" else _legacy(face, message)
+    if type(message) is Notification:
+        return _heard(message)
+    if type(message) is jsonrpc.Fault:
+        return jsonrpc.error(message.id, message.code, message.message)
+    return None  # an answer: we never ask an agent anything
+
+
+def success(call: Call, structured: bytes) -> bytes:
+    """The line of a call that went well: the structured answer, and the identical JSON as text (S2).
+
+    Above 64 KiB the text only says where to look.
+    """
+    text = _LONG_ANSWER if len(structured) > _INLINE_TEXT else orjson.dumps(structured.decode()).decode()
+    kind = '"resultType":"complete",' if call.modern else ""
+    head = (
+        f'{{"jsonrpc":"2.0","id":{orjson.dumps(call.id).decode()},"result":{{{kind}'
+        f'"content":[{{"type":"text","text":{text}}}],"structuredContent":'
+    )
+    return b"".join((head.encode(), structured, b"}}\n"))
+
+
+def failure(call: Call, code: str, detail: str = "") -> bytes:
+    """The line of a call that did not: prose, then the JSON object, and a machine copy under our own key.
+
+    Measured: ``structuredContent`` on errors and a text of pure JSON are both replaced by a complaint in some
+    harnesses; this form survived in all.
+    """
+    message = error_text(call.offer.route.contract, code)
+    if detail:
+        message = f"{message}: {detail}"
+    body = {"error": code, "message": message}
+    text = f"{call.offer.tool.name} ended with the error {code}: {message}\n{orjson.dumps(body).decode()}"
+    value: dict[str, Any] = {"resultType": "complete"} if call.modern else {}
+    value |= {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_KEY: body}}
+    return jsonrpc.result(call.id, value)
+
+
+def error_text(contract: Contract, code: str) -> str:
+    """The sentence an agent reads for a code: the interface's own, else the router's."""
+    return contract.errors.get(code) or ROUTER_TEXTS[code]
+
+
+def progress(token: Id, done: float, total: float | None) -> bytes:
+    """The line that reports progress; never a connector's words."""
+    params: dict[str, Any] = {"progressToken": token, "progress": done}
+    if total is not None:
+        params["total"] = total
+    return jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+
+def acknowledged(listen: Listen) -> bytes:
+    """The first line of a subscription. It honours nothing: what a session sees never changes."""
+    return jsonrpc.encode(
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/subscriptions/acknowledged",
+            "params": {"notifications": {}, "_meta": {_META + "subscriptionId": listen.id}},
+        }
+    )
+
+
+def listened(listen: Listen) -> bytes:
+    """The last line of a subscription, when the door closes."""
+    return jsonrpc.result(
+        listen.id, {"resultType": "complete", "_meta": {_META + "subscriptionId": listen.id}}
+    )
+
+
+def instructions(routes: Sequence[Route]) -> str:
+    """What an agent is told of its services: what each is for, how it stands, and what error codes mean."""
+    lines = ["Services you can call. They say what they do; who provides it may change."]
+    for route in routes:
+        contract = route.contract
+        state = "" if route.suspended is None else " (not available now: calls answer unavailable)"
+        lines.append(f"\n{contract.interface}{state}: {contract.spec.description.strip()}")
+        if contract.spec.purpose:
+            lines.append(f"For: {contract.spec.purpose.strip()}")
+        lines.append(
+            f"Tools: {', '.join(n for n in contract.tools if route.tools is None or n in route.tools)}."
+        )
+        lines += [f"- error {code}: {text}" for code, text in contract.errors.items()]
+    lines.append(
+        "\nA call that does not go well is a tool error: a code and a sentence. Any tool may answer:"
+    )
+    lines += [f"- error {code}: {text}" for code, text in ROUTER_TEXTS.items()]
+    lines.append("Files are named by their path in your work folder; new files get plain names there.")
+    return "\n".join(lines)
+
+
+def _refuse(request: Request, code: int, message: str, data: Mapping[str, Any] | None = None) -> bytes:
+    return jsonrpc.error(request.id, code, message, data)
+
+
+def _heard(note: Notification) -> Action:
+    if note.method != "notifications/cancelled":
+        return None
+    ident = note.params.get("requestId")
+    return Cancel(ident) if ident is not None and jsonrpc.id_is_legal(ident) else None
+
+
+def _modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
+    version = meta[_VERSION]
+    if type(version) is not str:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, "the protocol version in _meta must be a string")
+    if type(meta.get(_META + "clientCapabilities")) is not dict:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, f"_meta needs {_META}clientCapabilities, an object")
+    if version != MODERN:
+        return _refuse(
+            request,
+            UNSUPPORTED_VERSION,
+            "this protocol version is not supported",
+            {"supported": list(SUPPORTED), "requested": version[:64]},
+        )
+    method = _MODERN_METHODS.get(request.method)
+    if method is None:
+        words = f"no such method; supported versions: {', '.join(SUPPORTED)}"
+        return _refuse(request, jsonrpc.METHOD_NOT_FOUND, words)
+    return method(face, request, meta)
+
+
+def _legacy(face: Face, request: Request) -> Action:
+    match request.method:
+        case "initialize":
+            asked = request.params.get("protocolVersion")
+            return jsonrpc.result(
+                request.id,
+                {
+                    "protocolVersion": asked if asked in LEGACY else LEGACY[-1],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": face.name, "version": face.version},
+                    "instructions": instructions(face.routes),
+                },
+            )
+        case "ping":
+            return jsonrpc.result(request.id, {})
+        case "tools/list":
+            return _list(face, request, b"")
+        case "server/discover":
+            words = f"_meta needs {_META}protocolVersion and {_META}clientCapabilities"
+            return _refuse(request, jsonrpc.INVALID_PARAMS, words)
+        case _:
+            return _refuse(request, jsonrpc.METHOD_NOT_FOUND, "no such method")
+
+
+def _discover(face: Face, request: Request, _: Mapping[str, Any]) -> Action:
+    value = {
+        "resultType": "complete",
+        "supportedVersions": list(SUPPORTED),
+        "capabilities": {"tools": {}},
+        "instructions": instructions(face.routes),
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {_META + "serverInfo": {"name": face.name, "version": face.version}},
+    }
+    return jsonrpc.result(request.id, value)
+
+
+def _list_modern(face: Face, request: Request, _: Mapping[str, Any]) -> Action:
+    return _list(face, request, b'"resultType":"complete","ttlMs":0,"cacheScope":"private",')
+
+
+def _list(face: Face, request: Request, head: bytes) -> bytes:
+    """A page of tools, each as its contract has it, in a fixed order."""
+    cursor = request.params.get("cursor")
+    start = 0 if cursor is None else _page_start(cursor, len(face.offers))
+    if start is None:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, "there is no such cursor")
+    page = list(face.offers.values())[start : start + _PAGE]
+    tools = b",".join([orjson.dumps(offer.tool.definition) for offer in page])
+    more = b""
+    if start + _PAGE < len(face.offers):
+        more = b',"nextCursor":"%d"' % (start + _PAGE)
+    ident = orjson.dumps(request.id)
+    return b'{"jsonrpc":"2.0","id":%b,"result":{%b"tools":[%b]%b}}\n' % (ident, head, tools, more)
+
+
+def _page_start(cursor: object, size: int) -> int | None:
+    if type(cursor) is not str or not cursor.isascii() or not cursor.isdigit() or len(cursor) > 6:
+        return None
+    start = int(cursor)
+    return start if 0 < start < size and start % _PAGE == 0 else None
+
+
+def _call_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
+    if "task" in request.params:
+        extensions = meta[_META + "clientCapabilities"].get("extensions")
+        if type(extensions) is not dict or _TASKS not in extensions:
+            return _refuse(
+                request,
+                MISSING_CAPABILITY,
+                "a call as a task needs the tasks extension among the client's capabilities",
+                {"requiredCapabilities": {"extensions": {_TASKS: {}}}},
+            )
+    return _call(face, request, meta, modern=True)
+
+
+def _call(face: Face, request: Request, meta: Mapping[str, Any], *, modern: bool = False) -> Call | bytes:
+    params = request.params
+    name = params.get("name")
+    offer = face.offers.get(name) if type(name) is str else None
+    if offer is None:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, "there is no such tool")
+    arguments = params.get("arguments")
+    if type(arguments) is not dict:
+        if arguments is not None:
+            return _refuse(request, jsonrpc.INVALID_PARAMS, "arguments must be an object")
+        arguments = {}
+    token = meta.get("progressToken")
+    if token is not None and not jsonrpc.id_is_legal(token):
+        return _refuse(request, jsonrpc.INVALID_PARAMS, "a progress token is a string or an integer")
+    return Call(request.id, offer, arguments, modern, token)
+
+
+def _listen(_: Face, request: Request, __: Mapping[str, Any]) -> Action:
+    if type(request.params.get("notifications", {})) is not dict:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, "notifications must be an object")
+    return Listen(request.id)
+
+
+_MODERN_METHODS: Mapping[str, Callable[[Face, Request, Mapping[str, Any]], Action]] = {
+    "server/discover": _discover,
+    "tools/list": _list_modern,
+    "tools/call": _call_modern,
+    "subscriptions/listen": _listen,
+}

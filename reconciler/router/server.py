@@ -1,0 +1,197 @@
+"""The router itself: doors that open and close, the sweep of deadlines, and records in batches.
+
+It is handed its way to connectors (``dispatch``), its journal (``record``) and its clocks; whose session a
+connection is, is decided by each door's ``pin``. One loop, plain callbacks; only opening and closing awaits.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler import __version__
+from reconciler.model.calls import CallRecord, Dispatch
+from reconciler.router import mcp
+from reconciler.router.connection import Connection
+from reconciler.router.flight import Exchange, Guest
+from reconciler.router.peers import Door, Peer, Pinned
+
+__all__ = ["Door", "Peer", "Pinned", "Router"]
+
+SERVICES = "services"  # the socket that serves every interface of a session
+MAX_SOCKET_PATH = 107
+_BACKLOG = 128
+_MAX_CONNECTIONS = 256  # at one door
+_SWEEP_S = 0.1
+_RECORDS_S = 0.05  # how long a record waits for others, so that the journal writes many at once
+_THREADS = 4
+
+
+@dataclass(slots=True)
+class _Open:
+    """A door that is open."""
+
+    door: Door
+    servers: dict[str, asyncio.AbstractServer] = field(default_factory=dict)  # by socket name
+    connections: set[Connection] = field(default_factory=set)
+    pinned: set[Connection] = field(default_factory=set)  # those of them that belong to a session
+
+
+class Router:
+    """Serves agents at its doors. All methods are for the loop's own thread."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        *,
+        record: Callable[[CallRecord], None],
+        now: Callable[[], float],
+        clock: Callable[[], float],
+    ) -> None:
+        """``now`` is the wall clock, for records; ``clock`` the monotonic one, for deadlines: seconds."""
+        self._record = record
+        self._doors: dict[str, _Open] = {}
+        self._guests: dict[str, Guest] = {}
+        self._records: list[CallRecord] = []
+        self._sweeping = False
+        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
+        prefix = f"{int(now() * 1000):x}-"
+        self._exchange = Exchange(dispatch, self._note, now, clock, self._watch, threads, prefix)
+
+    async def open(self, door: Door) -> None:
+        """Listen at a door. One that is open already gets its sockets changed; its connections stay.
+
+        Raises OSError when a socket cannot be made, ValueError when its path is too long for the system.
+        """
+        kept = self._doors.setdefault(door.id, _Open(door))
+        kept.door = door
+        door.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        door.folder.chmod(0o700)
+        wanted = {*door.interfaces, SERVICES}
+        for name in kept.servers.keys() - wanted:
+            self._close_socket(kept, name)
+        for name in sorted(wanted - kept.servers.keys()):
+            kept.servers[name] = await self._listen(kept, name)
+
+    async def close(self, door_id: str) -> None:
+        """Stop listening at a door and end its connections; a door that is not open is none."""
+        kept = self._doors.pop(door_id, None)
+        if kept is None:
+            return
+        for name in list(kept.servers):
+            self._close_socket(kept, name)
+        for connection in list(kept.connections):
+            connection.shut()
+        self._flush()
+        with suppress(OSError):
+            kept.door.folder.rmdir()
+
+    def forget(self, session: str) -> None:
+        """Drop what was counted for a session that has ended."""
+        self._guests.pop(session, None)
+
+    async def _listen(self, kept: _Open, name: str) -> asyncio.AbstractServer:
+        path = kept.door.folder / f"{name}.sock"
+        if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+            raise ValueError(f"the socket path {path} is longer than {MAX_SOCKET_PATH} bytes")
+        _need_free(path)
+        house = _House(self, kept)
+        server = await asyncio.get_running_loop().create_unix_server(
+            lambda: Connection(self._exchange, house, name), str(path), backlog=_BACKLOG
+        )
+        path.chmod(0o600)
+        return server
+
+    def _close_socket(self, kept: _Open, name: str) -> None:
+        kept.servers.pop(name).close()
+        with suppress(FileNotFoundError):
+            (kept.door.folder / f"{name}.sock").unlink()
+
+    def guest(self, pinned: Pinned) -> Guest:
+        """The session of a connection, with what was counted for it so far."""
+        guest = self._guests.get(pinned.session)
+        if guest is None:
+            guest = self._guests[pinned.session] = Guest(pinned.session, pinned.routes)
+        return guest
+
+    def _watch(self) -> None:
+        if not self._sweeping:
+            self._sweeping = True
+            asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = False
+        now = self._exchange.clock()
+        busy = False
+        for kept in list(self._doors.values()):
+            for connection in list(kept.connections):
+                busy |= connection.sweep(now)
+        if busy:
+            self._watch()
+
+    def _note(self, record: CallRecord) -> None:
+        if not self._records:
+            asyncio.get_running_loop().call_later(_RECORDS_S, self._flush)
+        self._records.append(record)
+
+    def _flush(self) -> None:
+        records, self._records = self._records, []
+        for record in records:
+            self._record(record)
+
+
+@dataclass(slots=True)
+class _House:
+    """One open door, as its connections know it."""
+
+    router: Router
+    kept: _Open
+
+    def enter(self, connection: Connection, peer: Peer) -> tuple[Guest, mcp.Face] | str:
+        self.kept.connections.add(connection)
+        if len(self.kept.connections) > _MAX_CONNECTIONS:
+            return f"more than {_MAX_CONNECTIONS} connections at one door"
+        try:
+            pinned = self.kept.door.pin(peer)
+        except OSError:
+            return "the session cannot be opened now"
+        if isinstance(pinned, str):
+            return pinned
+        self.kept.pinned.add(connection)
+        guest = self.router.guest(pinned)
+        face = _face(guest, connection.socket_name)
+        return (guest, face) if face else f"this session has no interface {connection.socket_name!r}"
+
+    def leave(self, connection: Connection, peer: Peer) -> None:
+        self.kept.connections.discard(connection)
+        if connection in self.kept.pinned:
+            self.kept.pinned.remove(connection)
+            self.kept.door.left(peer)
+
+
+def _face(guest: Guest, name: str) -> mcp.Face | None:
+    face = guest.faces.get(name)
+    if face is None:
+        if name == SERVICES:
+            face = mcp.Face(SERVICES, __version__, tuple(guest.routes.routes.values()))
+        elif route := guest.routes.routes.get(name):
+            face = mcp.Face(name, str(route.interface.version), (route,))
+        else:
+            return None
+        guest.faces[name] = face
+    return face
+
+
+def _need_free(path: Path) -> None:
+    """Remove a socket that an earlier controller left; anything else in its place is not ours to remove."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise FileExistsError(f"{path} is not a socket, and it is where one belongs")
+    path.unlink()
