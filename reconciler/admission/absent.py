@@ -1,0 +1,165 @@
+"""What the formats name and this release does not do: said in a condition wherever it is used.
+
+A key whose capability is not built is accepted, so that a file written for a later release stays valid,
+and is never silently ignored. Two sorts are kept apart. A key of the first has no effect yet, and what is
+served without it is right. Without one of the second, serving would be wrong (a grant wider than asked, a
+secret that is not there, an effect without a ledger): whatever rests on such an object is refused with reason
+``NotBuilt``. When a capability is built, its row is deleted here.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from reconciler.admission import connectors
+from reconciler.model.inventory import Layer, Resource
+from reconciler.model.names import Kind
+from reconciler.model.problems import Path, Problem, Severity, Span
+from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Record
+
+_CODES = {
+    Kind.INTERFACE: "I290",
+    Kind.CONNECTOR: "C290",
+    Kind.BINDING: "B290",
+    Kind.PROJECT: "P290",
+    Kind.AGENT: "A290",
+    Kind.CONFIG: "S290",
+}
+_BUILT_RUNTIMES = ("python",)
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A key that is used and whose capability is not built; ``needed`` when serving without it is wrong."""
+
+    path: Path
+    needed: bool
+
+    @property
+    def word(self) -> str:
+        """The key as people write it: ``secrets.api_key``."""
+        return ".".join(map(str, self.path))
+
+
+def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
+    """Every such key of one object, in a fixed order; ``()`` for most."""
+    match resource.spec:
+        case Interface():
+            return tuple(_of_interface(resource.spec))
+        case Connector():
+            return tuple(_of_connector(resource))  # type: ignore[arg-type]
+        case Binding():
+            return tuple(_of_binding(resource.spec))
+        case Agent():
+            return tuple(_of_agent(resource.spec))
+        case Config():
+            return tuple(_of_config(resource.spec))
+        case _:
+            return ()
+
+
+def needed(resource: Resource[Record]) -> tuple[str, ...]:
+    """The keys without which serving the object would be wrong; when there are any, it is unusable."""
+    return tuple(absence.word for absence in absences(resource) if absence.needed)
+
+
+def warnings(resource: Resource[Record]) -> Iterator[Problem]:
+    """One warning for each such key of a configuration's own file (what ships is known to its readers)."""
+    if resource.layer is not Layer.CONFIG:
+        return
+    for absence in absences(resource):
+        yield Problem(
+            code=_CODES[resource.ref.kind],
+            what=f"'{absence.word}' is not built in this release",
+            why="whatever rests on it is refused until it is" if absence.needed else "it has no effect yet",
+            mend="leave it for a later release, or delete it",
+            at=Span(resource.file),
+            path=absence.path,
+            severity=Severity.WARNING,
+            about=resource.ref,
+            reason="NotBuilt",
+        )
+
+
+def _of_interface(spec: Interface) -> Iterator[Absence]:
+    for name, operation in spec.operations.items():
+        if operation.kind != "call":
+            yield Absence(("operations", name, "kind"), needed=True)
+        if operation.effect != "none":
+            yield Absence(("operations", name, "effect"), needed=True)
+    if spec.state != "none":
+        yield Absence(("state",), needed=True)
+    if spec.purpose is not None:
+        yield Absence(("purpose",), needed=False)
+
+
+def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:
+    spec = resource.spec
+    runs = connectors.runtime(resource)
+    if runs is not None and runs not in _BUILT_RUNTIMES:
+        yield Absence(("runtime",), needed=True)
+    if spec.egress:
+        yield Absence(("egress",), needed=True)
+    if spec.sandbox.gpu:
+        yield Absence(("sandbox", "gpu"), needed=True)
+    for name, slot in spec.secret_slots.items():
+        yield Absence(("secretSlots", name), needed=slot.required)
+    if spec.reserve.gpu:
+        yield Absence(("reserve",), needed=False)
+
+
+def _of_binding(spec: Binding) -> Iterator[Absence]:
+    if spec.addon is not None:
+        yield Absence(("addon",), needed=True)
+    for slot in spec.secrets:
+        yield Absence(("secrets", slot), needed=True)
+    if spec.models:
+        yield Absence(("models",), needed=True)
+    if spec.cassette is not None:
+        yield Absence(("cassette",), needed=True)
+    if spec.conformance.require != "none":
+        yield Absence(("conformance", "require"), needed=True)
+    if spec.shadow is not None:
+        yield Absence(("shadow",), needed=False)
+    if spec.probe.link != "off":
+        yield Absence(("probe", "link"), needed=False)
+    if spec.probe.readiness is not None:
+        yield Absence(("probe", "readiness"), needed=False)
+    if spec.drift != "correct":
+        yield Absence(("drift",), needed=False)
+
+
+def _of_agent(spec: Agent) -> Iterator[Absence]:
+    if spec.models:
+        yield Absence(("models",), needed=True)
+    for name, choice in spec.services.items():
+        if isinstance(choice, tuple) and len(choice) > 1:
+            yield Absence(("services", name), needed=True)
+    absent: tuple[tuple[str, Callable[[Agent], bool]], ...] = (
+        ("agents", lambda agent: bool(agent.agents)),
+        ("harness", lambda agent: agent.harness != "none"),
+        ("run", lambda agent: agent.run is not None),
+        ("floorClass", lambda agent: agent.floor_class is not None),
+        ("drift", lambda agent: agent.drift != "correct"),
+    )
+    for key, used in absent:
+        if used(spec):
+            yield Absence((key,), needed=False)
+
+
+def _of_config(spec: Config) -> Iterator[Absence]:
+    if spec.source.mode != "worktree":
+        yield Absence(("source", "mode"), needed=True)
+    if spec.source.verify != "none":
+        yield Absence(("source", "verify"), needed=True)
+    for table, keys in (("source", ("ref", "allowed_signers")), ("prune", ("max_fraction", "allow_empty"))):
+        record = getattr(spec, table)
+        default = type(record)()
+        for key in keys:
+            if getattr(record, key) != getattr(default, key):
+                yield Absence((table, type(record).model_fields[key].alias or key), needed=False)
+    if spec.capacity.gpu:
+        yield Absence(("capacity", "gpu"), needed=False)
+    if spec.http.listen is not None:
+        yield Absence(("http", "listen"), needed=False)
+    if spec.telemetry.otlp_endpoint is not None:
+        yield Absence(("telemetry", "otlpEndpoint"), needed=False)

@@ -1,0 +1,469 @@
+"""Admission: every object judged, the last admitted form kept where the newest is refused.
+
+Objects are judged kind by kind, each against what is in force below it. A refused object leaves its last
+admitted form in force (``retained``), and dependents rest on that; where there is none, they wait. What a
+retained object rests on stays in force with it when its file is gone, but for a binding: removing one is an
+act, and ends its service. With the admission before, only what changed is judged again: an object, or what
+its rules asked of others (``view``). The result is the same as judging everything, which a property test
+holds to. Nothing here is a rule.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import cast
+
+from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, wiring
+from reconciler.admission.selection import Selected
+from reconciler.admission.view import FolderKey, Key, LockKey, Surroundings, View, inside
+from reconciler.config import paths, places
+from reconciler.model.contract import Contract, compiled
+from reconciler.model.inventory import Fault, Inventory, Layer, LockEntry, Resource
+from reconciler.model.names import InterfaceRef, Kind, ObjectRef
+from reconciler.model.problems import Problem, Severity, in_order
+from reconciler.model.resources import Agent, Binding, Connector, Interface, Project, Record
+
+__all__ = ["Admission", "Selected", "Surroundings", "admit"]
+
+_ORDER = (Kind.CONFIG, Kind.INTERFACE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJECT, Kind.AGENT)
+_NOWHERE = Surroundings()
+
+Resources = Mapping[ObjectRef, Resource[Record]]
+Faults = Mapping[ObjectRef, tuple[tuple[str, Fault], ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Admission:
+    """What is in force, what is refused and why.
+
+    ``absent`` lists, for what is in force, the keys whose capability is not built; ``unusable`` holds the
+    objects that cannot be served for that reason (a binding also when its connector is), so that no route and
+    no instance is made of them. ``selections`` holds each agent that may open a session.
+    """
+
+    inventory: Inventory
+    in_force: Resources
+    retained: frozenset[ObjectRef]
+    refused: Mapping[ObjectRef, tuple[Problem, ...]]
+    problems: tuple[Problem, ...]
+    contracts: Mapping[InterfaceRef, Contract]
+    selections: Mapping[str, tuple[Selected, ...]]
+    absent: Mapping[ObjectRef, tuple[str, ...]] = field(default_factory=dict)
+    unusable: frozenset[ObjectRef] = frozenset()
+    memory: "Memory | None" = field(default=None, repr=False)  # what the next admission starts from
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """One object judged: all that was said, all that was asked, and what came of it."""
+
+    resource: Resource[Record] | None  # None: its text was refused before it was an object
+    problems: tuple[Problem, ...]
+    reads: frozenset[Key]
+    contract: Contract | None = None
+    selected: tuple[Selected, ...] = ()
+    errors: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """An admission's working state, from which the next one is cheap. Never changed once made."""
+
+    where: Surroundings
+    verdicts: Mapping[ObjectRef, Verdict]
+    readers: Mapping[Key, set[ObjectRef]]
+    in_force: Resources  # as judged: without what is only held for a retained object
+    contracts: Mapping[InterfaceRef, Contract]
+    fallbacks: Mapping[ObjectRef, Resource[Record] | None]  # by refused object: the last form it was given
+    texts: Mapping[ObjectRef, tuple[Problem, ...]]
+    faults: Faults
+    absent: Mapping[ObjectRef, tuple[str, ...]]
+    unusable: frozenset[ObjectRef]
+    selections: Mapping[str, tuple[Selected, ...]]
+
+
+_NOTHING = Memory(_NOWHERE, {}, {}, {}, {}, {}, {}, {}, {}, frozenset(), {})
+
+
+def admit(
+    inventory: Inventory,
+    last: Resources,
+    previous: Admission | None = None,
+    where: Surroundings = _NOWHERE,
+) -> Admission:
+    """Judge an inventory. ``last`` holds the forms that were in force before; ``previous`` only saves work.
+
+    Never raises for anything that a person wrote; every problem is in the result, placed and sorted.
+    """
+    run = _Run(inventory, last, previous, where)
+    run.judge_what_changed()
+    return run.admission()
+
+
+class _Run:
+    """One admission in the making: copies of the last one's state, changed where something changed."""
+
+    def __init__(
+        self, inventory: Inventory, last: Resources, previous: Admission | None, where: Surroundings
+    ) -> None:
+        usable = previous is not None and previous.memory is not None and previous.memory.where == where
+        self.previous = previous if usable else None
+        self.past = previous.memory if usable and previous and previous.memory else _NOTHING
+        self.inventory = inventory
+        self.last = last
+        self.texts = _refused_texts(inventory)
+        self.faults = _folder_faults(inventory)
+        self.verdicts = dict(self.past.verdicts)
+        self.readers: dict[Key, set[ObjectRef]] = dict(self.past.readers)
+        self.absent = dict(self.past.absent)
+        self.unusable = set(self.past.unusable)
+        self.selections = dict(self.past.selections)
+        self.fallbacks = dict(self.past.fallbacks)
+        self.view = View(inventory, last, where, self.faults)
+        self.view.in_force = dict(self.past.in_force)
+        self.view.contracts = dict(self.past.contracts)
+        if self.previous:
+            self.view.refused = dict(self.previous.refused)
+        self.todo: dict[Kind, set[ObjectRef]] = {kind: set() for kind in _ORDER}
+        self.owned: set[Key] = set()
+        same = self.previous is not None and self.previous.inventory.problems == inventory.problems
+        self.said_anew = not (same and self.previous and self.previous.inventory.locks == inventory.locks)
+
+    # what is judged
+
+    def judge_what_changed(self) -> None:
+        """Find what changed in what was read, then judge that and whoever asked for it, in order."""
+        before = self.previous.inventory if self.previous else None
+        changed, gone = _changed(before.resources if before else {}, self.inventory.resources)
+        texts = self.texts.keys() | self.past.texts.keys()
+        changed |= {ref for ref in texts if self.texts.get(ref) != self.past.texts.get(ref)}
+        written = self.inventory.resources.keys() | self.texts.keys() if gone or self.past.texts else set()
+        gone = {ref for ref in gone | (self.past.texts.keys() & changed) if ref not in written}
+        for ref in gone:
+            self._forget(ref)
+        for ref in changed - gone:
+            self.todo[ref.kind].add(ref)
+        new = {ref for ref in changed if ref not in self.past.verdicts}
+        for kind in {ref.kind for ref in gone | new}:
+            self._touch(kind)
+        self._touch_what_lies_beside(before)
+        for kind in _ORDER:
+            for ref in sorted(self.todo[kind] - gone):
+                self._judge(ref)
+
+    def _touch_what_lies_beside(self, before: Inventory | None) -> None:
+        """Faults in folders, locks, and the forms that refused objects fall back to."""
+        for ref in self.faults.keys() | self.past.faults.keys():
+            if self.faults.get(ref) != self.past.faults.get(ref):
+                self._touch(FolderKey(ref))
+        for key in _changed_locks(before, self.inventory):
+            self._touch(key)
+        for ref, form in self.past.fallbacks.items():
+            if self.last.get(ref) is not form and ref in self.verdicts:
+                self.todo[ref.kind].add(ref)
+
+    def _touch(self, key: Key) -> None:
+        """The answer to a question changed: whoever asked is judged again."""
+        for reader in self.readers.get(key, ()):
+            self.todo[reader.kind].add(reader)
+
+    def _judge(self, ref: ObjectRef) -> None:
+        self.view.reads = set()
+        verdict = self._verdict(ref)
+        old = self.verdicts.get(ref)
+        self.verdicts[ref] = verdict
+        self._index(ref, old.reads if old else frozenset(), verdict.reads)
+        self.said_anew = self.said_anew or (old.problems if old else ()) != verdict.problems
+        self._settle(ref, verdict)
+
+    def _verdict(self, ref: ObjectRef) -> Verdict:
+        resource = self.inventory.resources.get(ref)
+        if ref in self.texts or resource is None:
+            problems = self.texts.get(ref, ())
+            return Verdict(resource, problems, frozenset(), errors=problems)
+        found, contract, selected = self._rules(resource)
+        if resource.layer is Layer.CATALOG:  # what ships cannot be changed by whoever would read a warning
+            found = [problem for problem in found if problem.severity is Severity.ERROR]
+        problems = in_order(places.placed(problem, self.inventory) for problem in found)
+        errors = tuple(problem for problem in problems if problem.severity is Severity.ERROR)
+        return Verdict(resource, problems, frozenset(self.view.reads), contract, selected, errors)
+
+    def _rules(
+        self, resource: Resource[Record]
+    ) -> tuple[list[Problem], Contract | None, tuple[Selected, ...]]:
+        """Everything that the rules of its kind say of one object, and what it yields."""
+        view, found = self.view, list(absent.warnings(resource))
+        contract: Contract | None = None
+        selected: tuple[Selected, ...] = ()
+        match resource.spec:
+            case Interface():
+                judged = interfaces.judged(view, cast("Resource[Interface]", resource))
+                found += judged.problems
+                contract = judged.contract
+            case Connector():
+                connector = cast("Resource[Connector]", resource)
+                found += [problem for rule in connectors.RULES for problem in rule(view, connector)]
+            case Binding():
+                binding = cast("Resource[Binding]", resource)
+                found += [problem for rule in bindings.RULES for problem in rule(view, binding)]
+            case Project():
+                project = cast("Resource[Project]", resource)
+                found += [problem for rule in wiring.PROJECT_RULES for problem in rule(view, project)]
+            case Agent():
+                problems, selected = agents.judged(view, cast("Resource[Agent]", resource))
+                found += problems
+            case _:
+                pass
+        return found, contract, selected
+
+    # what comes of it
+
+    def _settle(self, ref: ObjectRef, verdict: Verdict) -> None:
+        """Put in force what a verdict leaves in force, and wake whoever asked for it when that changed."""
+        waited, was = self.view.waits(ref), self.view.in_force.get(ref)
+        self._clear(ref)
+        form, contract = verdict.resource, verdict.contract
+        if verdict.errors:
+            self.view.refused[ref] = verdict.errors
+            form = self.fallbacks[ref] = self.last.get(ref)
+            contract = self._contract_of(form)
+            if ref.kind is Kind.INTERFACE and contract is None:
+                form = None  # nothing could be served by it
+        if form is not None:
+            self.view.in_force[ref] = form
+        if contract is not None:
+            self.view.contracts[contract.interface] = contract
+        if ref.kind is Kind.AGENT and not verdict.errors:
+            self.selections[ref.name] = verdict.selected
+        self._note_absences(ref)
+        if was is not form or waited != self.view.waits(ref):
+            self._wake(ref, was, form)
+
+    def _clear(self, ref: ObjectRef) -> None:
+        self.view.in_force.pop(ref, None)
+        self.view.refused.pop(ref, None)
+        self.fallbacks.pop(ref, None)
+        self.absent.pop(ref, None)
+        self.unusable.discard(ref)
+        if ref.kind is Kind.INTERFACE:
+            self.view.contracts.pop(InterfaceRef.parse(ref.name), None)
+        if ref.kind is Kind.AGENT:
+            self.selections.pop(ref.name, None)
+
+    def _wake(self, ref: ObjectRef, *forms: Resource[Record] | None) -> None:
+        """What is in force under a reference changed: whoever asked for it, or for what it offers."""
+        self._touch(ref)
+        for form in forms:
+            for version in self._offers_of(form):
+                self._touch(InterfaceRef.parse(version))
+
+    def _contract_of(self, form: Resource[Record] | None) -> Contract | None:
+        """The contract of an earlier form, as compiled before or now; None when it cannot be."""
+        if form is None or not isinstance(form.spec, Interface):
+            return None
+        if self.previous and self.previous.in_force.get(form.ref) is form:
+            return self.previous.contracts.get(InterfaceRef.parse(form.ref.name))
+        try:
+            return compiled(form.spec, inside(form).get("tools.json", b""))
+        except ValueError:
+            return None
+
+    def _offers_of(self, form: Resource[Record] | None) -> Iterable[str]:
+        """The versions that a connector, or a binding of one before or now, implements."""
+        match form.spec if form else None:
+            case Connector(implements=versions):
+                return versions
+            case Binding(connector=str(name)):
+                ref = ObjectRef(Kind.CONNECTOR, name)
+                both = (self.past.in_force.get(ref), self.view.in_force.get(ref))
+                return [text for one in both if one for text in cast("Connector", one.spec).implements]
+            case _:
+                return ()
+
+    def _note_absences(self, ref: ObjectRef) -> None:
+        form = self.view.in_force.get(ref)
+        if form is None or ref in self.view.refused:  # an earlier form rests on others: looked at last
+            return
+        words, unusable = _lacking(form, self.view.in_force)
+        if words:
+            self.absent[ref] = words
+        if unusable:
+            self.unusable.add(ref)
+
+    def _forget(self, ref: ObjectRef) -> None:
+        """The object is no longer written anywhere."""
+        verdict = self.verdicts.pop(ref, None)
+        if verdict is None:
+            return
+        self.said_anew = self.said_anew or bool(verdict.problems)
+        self._index(ref, verdict.reads, frozenset())
+        was = self.view.in_force.get(ref)
+        self._clear(ref)
+        self._wake(ref, was)
+
+    def _index(self, ref: ObjectRef, old: frozenset[Key], new: frozenset[Key]) -> None:
+        for key in old - new:
+            self._own_readers(key).discard(ref)
+            if not self.readers[key]:
+                del self.readers[key]
+                self.owned.discard(key)
+        for key in new - old:
+            self._own_readers(key).add(ref)
+
+    def _own_readers(self, key: Key) -> set[ObjectRef]:
+        """The readers of a key, copied once an admission: the one before keeps its own."""
+        if key not in self.owned:
+            self.owned.add(key)
+            self.readers[key] = set(self.readers.get(key, ()))
+        return self.readers[key]
+
+    # the result
+
+    def admission(self) -> Admission:
+        """Everything together, and what is held in force for those that keep their last form."""
+        view = self.view
+        retained = view.refused.keys() & view.in_force.keys()
+        held = _held(view.in_force, retained, self.last)
+        memory = self._memory()
+        absences, unusable, selections = self.absent, frozenset(self.unusable), self.selections
+        if held:
+            view = self._view_with(held)
+        if retained:
+            lacking = {ref: _lacking(view.in_force[ref], view.in_force) for ref in {*held, *retained}}
+            absences = absences | {ref: words for ref, (words, _) in lacking.items() if words}
+            unusable |= {ref for ref, (_, is_unusable) in lacking.items() if is_unusable}
+        if standing := [ref for ref in retained if ref.kind is Kind.AGENT]:
+            still = {ref.name: self._still(view, ref) for ref in standing}
+            selections = selections | still
+        return Admission(
+            inventory=self.inventory,
+            in_force=view.in_force,
+            retained=frozenset(retained | held.keys()),
+            refused=view.refused,
+            problems=self._problems(),
+            contracts=view.contracts,
+            selections=selections,
+            absent=absences,
+            unusable=unusable,
+            memory=memory,
+        )
+
+    def _still(self, view: View, ref: ObjectRef) -> tuple[Selected, ...]:
+        agent = cast("Resource[Agent]", view.in_force[ref])
+        return agents.what_still_stands(view, agent)
+
+    def _view_with(self, held: Resources) -> View:
+        view = View(self.inventory, self.last, self.view.where, self.faults)
+        view.in_force = self.view.in_force | dict(held)
+        view.refused = self.view.refused
+        view.contracts = dict(self.view.contracts)
+        for form in held.values():
+            if contract := self._contract_of(form):
+                view.contracts[contract.interface] = contract
+        return view
+
+    def _memory(self) -> Memory:
+        return Memory(
+            where=self.view.where,
+            verdicts=self.verdicts,
+            readers=self.readers,
+            in_force=self.view.in_force,
+            contracts=self.view.contracts,
+            fallbacks=self.fallbacks,
+            texts=self.texts,
+            faults=self.faults,
+            absent=self.absent,
+            unusable=frozenset(self.unusable),
+            selections=self.selections,
+        )
+
+    def _problems(self) -> tuple[Problem, ...]:
+        if self.previous and not self.said_anew:
+            return self.previous.problems
+        said = [problem for verdict in self.verdicts.values() for problem in verdict.problems]
+        return in_order([*self.inventory.problems, *frozen.locks_name_what_is_there(self.inventory), *said])
+
+
+def _lacking(form: Resource[Record], in_force: Resources) -> tuple[tuple[str, ...], bool]:
+    """What an object in force uses that is not built, its connector's keys too; and is one of it needed?"""
+    words = tuple(absence.word for absence in absent.absences(form))
+    unusable = bool(absent.needed(form))
+    if isinstance(form.spec, Binding) and form.spec.connector:
+        below = in_force.get(ObjectRef(Kind.CONNECTOR, form.spec.connector))
+        missing = absent.needed(below) if below else ()
+        words += tuple(f"{word} of {form.spec.connector}" for word in missing)
+        unusable = unusable or bool(missing)
+    return words, unusable
+
+
+def _held(in_force: Resources, retained: AbstractSet[ObjectRef], last: Resources) -> Resources:
+    """What retained objects rest on and whose files are gone, in its last form; a binding is never held."""
+    held: dict[ObjectRef, Resource[Record]] = {}
+    waiting = [in_force[ref] for ref in retained]
+    while waiting:
+        for ref in _rests_on(waiting.pop()):
+            form = last.get(ref)
+            if ref not in in_force and ref not in held and form is not None:
+                held[ref] = form
+                waiting.append(form)
+    return held
+
+
+def _rests_on(form: Resource[Record]) -> Iterable[ObjectRef]:
+    match form.spec:
+        case Agent(project=str(name)):
+            return (ObjectRef(Kind.PROJECT, name),)
+        case Binding(connector=str(name)):
+            return (ObjectRef(Kind.CONNECTOR, name),)
+        case Connector(implements=versions):
+            return [ObjectRef(Kind.INTERFACE, version) for version in versions]
+        case _:
+            return ()
+
+
+def _changed(old: Resources, new: Resources) -> tuple[set[ObjectRef], set[ObjectRef]]:
+    """What is there now and was not the same object before, and what is gone; by identity, in linear time."""
+    before, after = list(old.values()), list(new.values())
+    start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a is not b), None)
+    if start is None:
+        start = min(len(before), len(after))
+    known = set(map(id, before[start:]))
+    kept = set(map(id, after[start:]))
+    changed = {one.ref for one in after[start:] if id(one) not in known}
+    gone = {one.ref for one in before[start:] if id(one) not in kept}
+    return changed, gone - new.keys()
+
+
+def _changed_locks(before: Inventory | None, now: Inventory) -> Iterable[LockKey]:
+    for layer in Layer:
+        old: Mapping[str, LockEntry] = _entries(before, layer) if before else {}
+        new = _entries(now, layer)
+        for version in old.keys() | new.keys():
+            if old.get(version) != new.get(version):
+                yield LockKey(layer, version)
+
+
+def _entries(inventory: Inventory, layer: Layer) -> Mapping[str, LockEntry]:
+    lock = inventory.locks.get(layer)
+    return lock.entries if lock else {}
+
+
+def _refused_texts(inventory: Inventory) -> Mapping[ObjectRef, tuple[Problem, ...]]:
+    """The objects whose text was refused before it was an object, and why."""
+    found: dict[ObjectRef, list[Problem]] = {}
+    for problem in inventory.problems:
+        if problem.about is not None and problem.severity is Severity.ERROR:
+            found.setdefault(problem.about, []).append(problem)
+    return {ref: tuple(problems) for ref, problems in found.items()}
+
+
+def _folder_faults(inventory: Inventory) -> Faults:
+    """What could not be taken in, by the object in whose folder it lies; what the loader told is left out."""
+    told = {problem.at.file for problem in inventory.problems}
+    found: dict[ObjectRef, list[tuple[str, Fault]]] = {}
+    for tree in inventory.trees.values():
+        for path, fault in sorted(tree.faults.items()):
+            home = paths.home(path)
+            if home.owner is paths.Owner.OBJECT and home.folder and path not in told:
+                found.setdefault(ObjectRef(home.kind, home.name), []).append((path, fault))
+    return {ref: tuple(faults) for ref, faults in found.items()}

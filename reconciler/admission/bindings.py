@@ -1,0 +1,219 @@
+"""Bindings: one configured connector each, whose slots and settings are filled as the connector says (G2).
+
+A binding names references to secrets, never secrets, so no message here can repeat one. What the connector
+does not know is refused with the nearest key that it does, for a misspelt setting would be silently ignored.
+"""
+
+from collections.abc import Iterator
+
+from reconciler.admission.slots import value_fault
+from reconciler.admission.view import View, nearest
+from reconciler.model.inventory import Resource
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.problems import Path, Problem, Span, listed, quoted
+from reconciler.model.resources import Binding, Connector, Setting
+
+
+def connector_is_known(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """A binding configures exactly one connector that exists; a refused one makes it wait."""
+    name = binding.spec.connector
+    if name is None:
+        return
+    ref = ObjectRef(Kind.CONNECTOR, name)
+    if view.waits(ref):
+        yield Problem(
+            code="B202",
+            what=f"waits for {ref}",
+            why="a binding is admitted with its connector",
+            mend=f"mend {ref} first",
+            at=Span(binding.file),
+            path=("connector",),
+            about=binding.ref,
+            reason="WaitsFor",
+        )
+    elif view.connector(name) is None:
+        near = nearest(name, view.names(Kind.CONNECTOR))
+        yield Problem(
+            code="B201",
+            what=f"connector {quoted(name)} does not exist",
+            why="a binding configures exactly one known connector",
+            mend=f"write {quoted(near)}" if near else f"add connectors/{name}/connector.toml",
+            at=Span(binding.file),
+            path=("connector",),
+            about=binding.ref,
+            reason="UnresolvedReference",
+            candidates=(near,) if near else (),
+        )
+
+
+def settings_are_known_and_fit(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """Each setting is one of the connector's, with a value that it allows."""
+    connector = _connector(view, binding)
+    if connector is None:
+        return
+    known = connector.spec.settings
+    for key, value in binding.spec.settings.items():
+        setting = known.get(key)
+        if setting is None:
+            near = nearest(key, known)
+            yield _unknown(binding, ("settings", key), f"a setting of {connector.ref}", near)
+        elif fault := value_fault(setting, value):
+            yield Problem(
+                code="B204",
+                what=f"the value {fault}",
+                why=f"{connector.ref} says what {quoted(key)} may be",
+                mend=_value_mend(setting),
+                at=Span(binding.file),
+                path=("settings", key),
+                about=binding.ref,
+                candidates=tuple(map(str, setting.enum or ())),
+            )
+
+
+def required_settings_are_set(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """A required setting without a default has a value."""
+    connector = _connector(view, binding)
+    if connector is None:
+        return
+    for key, setting in connector.spec.settings.items():
+        if setting.required and setting.default is None and key not in binding.spec.settings:
+            value = toml_value(setting.enum[0]) if setting.enum else "VALUE"
+            yield Problem(
+                code="B205",
+                what=f"the setting {quoted(key)} is missing",
+                why=f"{connector.ref} cannot run without it",
+                mend=_fill("settings", key, value, there=bool(binding.spec.settings)),
+                at=Span(binding.file),
+                path=("settings",) if binding.spec.settings else (),
+                about=binding.ref,
+            )
+
+
+def secrets_fill_known_slots(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """Each reference fills a slot of the connector, and every required slot is filled (G2)."""
+    connector = _connector(view, binding)
+    if connector is None:
+        return
+    slots = connector.spec.secret_slots
+    for slot in binding.spec.secrets:
+        if slot not in slots:
+            near = nearest(slot, slots)
+            yield _unknown(binding, ("secrets", slot), f"a secret slot of {connector.ref}", near)
+    for slot, spec in slots.items():
+        if spec.required and slot not in binding.spec.secrets:
+            reference = f'{{ env = "{spec.env or slot.upper().replace("-", "_")}" }}'
+            yield Problem(
+                code="B207",
+                what=f"the secret slot {quoted(slot)} is empty",
+                why=f"{connector.ref} cannot run without it",
+                mend=_fill("secrets", slot, reference, there=bool(binding.spec.secrets)),
+                at=Span(binding.file),
+                path=("secrets",) if binding.spec.secrets else (),
+                about=binding.ref,
+                reason="SecretUnresolved",
+            )
+
+
+def pinned_digest_is_the_connectors(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """A pinned connector is byte for byte the one that was looked at."""
+    connector = _connector(view, binding)
+    pin = binding.spec.connector_digest
+    if connector is None or pin is None or pin == f"sha256:{connector.digest}":
+        return
+    yield Problem(
+        code="B208",
+        what=f"{connector.ref} is not the one that is pinned",
+        why="connectorDigest accepts one digest of the connector's folder and no other",
+        mend=f"look at what changed, then write 'sha256:{connector.digest}'",
+        at=Span(binding.file),
+        path=("connectorDigest",),
+        about=binding.ref,
+        reason="FrozenModified",
+    )
+
+
+def models_are_listed_once(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """The list of models is exact, and its first is the default."""
+    seen: set[str] = set()
+    for index, model in enumerate(binding.spec.models):
+        if model in seen:
+            yield Problem(
+                code="B209",
+                what=f"the model {quoted(model)} stands twice",
+                why="models is an exact list, and its first is the default",
+                mend="delete one",
+                at=Span(binding.file),
+                path=("models", index),
+                about=binding.ref,
+            )
+        seen.add(model)
+
+
+def shadow_is_another_binding(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """A shadow is a known binding, and not the binding itself."""
+    shadow = binding.spec.shadow
+    if shadow is None:
+        return
+    others = [name for name in view.names(Kind.BINDING) if name != binding.ref.name]
+    if shadow not in others:
+        near = nearest(shadow, others)
+        yield Problem(
+            code="B210",
+            what=f"shadow {quoted(shadow)} is not another binding",
+            why="a shadow gets a copy of calls, so it is a binding that exists and not this one",
+            mend=f"write {quoted(near)}" if near else "delete shadow",
+            at=Span(binding.file),
+            path=("shadow",),
+            about=binding.ref,
+            reason="UnresolvedReference",
+        )
+
+
+RULES = (
+    connector_is_known,
+    settings_are_known_and_fit,
+    required_settings_are_set,
+    secrets_fill_known_slots,
+    pinned_digest_is_the_connectors,
+    models_are_listed_once,
+    shadow_is_another_binding,
+)
+
+
+def toml_value(value: object) -> str:
+    """A scalar as TOML text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def _connector(view: View, binding: Resource[Binding]) -> Resource[Connector] | None:
+    return view.connector(binding.spec.connector) if binding.spec.connector else None
+
+
+def _unknown(binding: Resource[Binding], path: Path, role: str, near: str | None) -> Problem:
+    key = path[-1]
+    return Problem(
+        code="B206" if path[0] == "secrets" else "B203",
+        what=f"{quoted(key)} is not {role}",
+        why="what a connector does not know would be ignored, so it is refused",
+        mend=f"write {quoted(near)}" if near else f"delete {quoted(key)}",
+        at=Span(binding.file),
+        path=path,
+        about=binding.ref,
+        reason="UnknownField",
+        candidates=(near,) if near else (),
+        on_key=True,
+    )
+
+
+def _fill(table: str, key: str, value: str, *, there: bool) -> str:
+    return f"add {key} = {value} to {table}" if there else f"write {table} = {{ {key} = {value} }}"
+
+
+def _value_mend(setting: Setting) -> str:
+    if setting.enum:
+        return f"write {listed(map(toml_value, setting.enum))}"
+    if setting.default is not None:
+        return f"write a value like {toml_value(setting.default)}"
+    return f"write a value that matches {quoted(setting.pattern)}" if setting.pattern else "write plain text"

@@ -1,0 +1,158 @@
+"""What single values of a schema may be: patterns, formats, files, descriptions, bounds.
+
+A pattern is ECMA-262 with flag u and runs in linear time; a file stands only where the router looks for it
+(S4, reliability.md §3.9 Q13) and says in words that it is a path, since some harnesses drop ``format``.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import regress
+
+from reconciler.admission.nodes import Finding, Node, is_text, mapping
+from reconciler.admission.view import nearest
+from reconciler.model.contract import FILE_IN, FILE_OUT, pattern_fault
+from reconciler.model.problems import Path, Severity, listed, quoted
+
+MAX_DESCRIPTION_BYTES = 4096
+
+# fmt: off
+_FORMATS = (
+    "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
+    "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer",
+    "relative-json-pointer", "regex",
+)
+# fmt: on
+_UNBOUNDED = re.compile(r"(?<!\\)(?:[*+]|\{\d*,\})")
+
+
+def patterns_are_portable(node: Node) -> Iterator[Finding]:
+    """A pattern is ECMA-262 with flag u, and without look-around or back-references (linear time)."""
+    pattern = node.value.get("pattern")
+    if not is_text(pattern):
+        return
+    try:
+        regress.Regex(pattern, "u")
+    except regress.RegressError as error:
+        why, what = "patterns are ECMA-262 with flag u, as every harness reads them", str(error).lower()
+    else:
+        if (what := pattern_fault(pattern) or "") == "":
+            return
+        why = "patterns run in linear time, so look-around and back-references are not possible"
+    yield Finding(
+        code="I216",
+        path=(*node.path, "pattern"),
+        what=f"cannot read the pattern {quoted(pattern)}: {what}",
+        why=why,
+        mend="rewrite it with classes, groups, alternatives and repetitions alone",
+    )
+
+
+def formats_are_known(node: Node) -> Iterator[Finding]:
+    """A format is one of JSON Schema's, or one of the two that the router acts on."""
+    known = (*_FORMATS, FILE_IN, FILE_OUT)
+    form = node.value.get("format")
+    if form is not None and form not in known:
+        near = nearest(str(form), known)
+        yield Finding(
+            code="I218",
+            path=(*node.path, "format"),
+            what=f"the format {quoted(form)} is not known",
+            why="an unknown format is ignored, so a misspelt handler-file would hand over a path, not a file",
+            mend=f"write {quoted(near)}" if near else "leave the format out",
+        )
+
+
+def files_stand_at_known_places(node: Node) -> Iterator[Finding]:
+    """A file is a top-level string of the input, or an element of a top-level array (S4)."""
+    form = node.value.get("format")
+    if form not in (FILE_IN, FILE_OUT):
+        return
+    at_top = len(node.path) == 2 and node.path[0] == "properties"
+    in_array = len(node.path) == 3 and node.path[::2] == ("properties", "items")
+    if node.side == "inputSchema" and (at_top or in_array) and node.types() == {"string"}:
+        owner = node.value if at_top else mapping(mapping(node.root.get("properties")).get(str(node.path[1])))
+        yield from _described_as_a_path(node, (node.value, owner))
+        return
+    yield Finding(
+        code="I217",
+        path=(*node.path, "format"),
+        what=f"{quoted(form)} stands where the router does not look for files",
+        why="a file is a string property at the top of inputSchema, or an element of an array there",
+        mend="move it to a top-level property of inputSchema, of type string",
+    )
+
+
+def _described_as_a_path(node: Node, places: tuple[Mapping[str, Any], ...]) -> Iterator[Finding]:
+    if any("work folder" in str(place.get("description", "")) for place in places):
+        return
+    yield Finding(
+        code="I219",
+        path=node.path,
+        what=f"the description of {quoted(node.path[1])} does not say that it is a path in the work folder",
+        why="some harnesses drop the format, and then the description is all that a model knows",
+        mend='write "description": "a file in the work folder"',
+    )
+
+
+def descriptions_are_short(node: Node) -> Iterator[Finding]:
+    """A description is at most 4 KiB: it is read by a model at every session."""
+    text = node.value.get("description")
+    if is_text(text) and len(text.encode(errors="replace")) > MAX_DESCRIPTION_BYTES:
+        yield too_long((*node.path, "description"), text)
+
+
+def too_long(path: Path, text: str) -> Finding:
+    """The finding that a description of more than 4 KiB is, of a tool or of a property."""
+    return Finding(
+        code="I208",
+        path=path,
+        what=f"the description has {len(text.encode(errors='replace'))} bytes",
+        why=f"a model reads it at every session: it has at most {MAX_DESCRIPTION_BYTES} bytes",
+        mend="shorten it, and move what is long to the skill",
+    )
+
+
+RULES = (patterns_are_portable, formats_are_known, files_stand_at_known_places, descriptions_are_short)
+
+
+def bounds_are_set(nodes: list[Node]) -> Iterator[Finding]:
+    """A lint (ruling 1): arrays and strings of a published schema should say how long they may be."""
+    open_ended = [_shown(node.path) for node in nodes if _is_unbounded(node)]
+    if open_ended:
+        yield Finding(
+            code="I220",
+            path=(),
+            what=f"no bound is set for {listed(sorted(open_ended)).replace(' or ', ' and ')}",
+            why="a bound is part of the contract: without one a caller learns the limit by failing",
+            mend="write maxLength for strings and maxItems for arrays",
+            severity=Severity.WARNING,
+        )
+
+
+def _is_unbounded(node: Node) -> bool:
+    value, types = node.value, node.types()
+    if "array" in types and "maxItems" not in value:
+        return True
+    if "string" not in types or any(word in value for word in ("maxLength", "enum", "const")):
+        return False
+    pattern = value.get("pattern")
+    if is_text(pattern) and pattern.startswith("^") and pattern.endswith("$"):
+        return _UNBOUNDED.search(pattern) is not None
+    return True
+
+
+def _shown(path: Path) -> str:
+    """A path as a person names the value: ``pages[].text``."""
+    text = ""
+    waits_for_name = False
+    for part in path:
+        if waits_for_name:
+            text += f".{part}" if text else str(part)
+            waits_for_name = False
+        elif part == "items":
+            text += "[]"
+        elif part in ("properties", "$defs"):
+            waits_for_name = True
+    return text or "the value"

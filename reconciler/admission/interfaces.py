@@ -1,0 +1,121 @@
+"""Interface versions: what may be published, and the contract that is compiled from it (S1 to S6).
+
+A version is a folder: ``interface.toml``, ``tools.json``, ``skills/``, ``conformance/`` and nothing else.
+Its texts are judged in the order in which one fault hides another: tools that cannot be read have no schemas,
+and schemas that are refused have no suite worth judging. The contract is compiled last and only of what
+passed. Depends on nothing but the layer's lock.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reconciler.admission import frozen, guidance, suites, tools
+from reconciler.admission.view import View, inside, whole_path
+from reconciler.model.contract import Contract, compiled
+from reconciler.model.inventory import Resource
+from reconciler.model.names import MAX_INTERFACE_NAME, RESERVED_INTERFACES
+from reconciler.model.problems import Problem, Severity, Span, quoted
+from reconciler.model.resources import Interface
+
+_TEXTS = ("interface.toml", "tools.json")
+_FOLDERS = ("skills/", "conformance/")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The problems of a version, and its contract when none of them is an error."""
+
+    problems: tuple[Problem, ...]
+    contract: Contract | None
+
+
+def judged(view: View, interface: Resource[Interface]) -> Judged:
+    """Judge one interface version by every rule."""
+    found = [problem for rule in RULES for problem in rule(view, interface)]
+    listed_tools, unreadable = tools.read(interface)
+    found += unreadable
+    if listed_tools:
+        found += tools.problems(interface, listed_tools)
+        if view.locked(interface.layer, interface.ref.name) is None and not refuses(found):
+            found += tools.official_findings(interface, listed_tools)
+        found += suites.problems(interface, listed_tools)
+    if refuses(found):
+        return Judged(tuple(found), None)
+    try:
+        return Judged(tuple(found), compiled(interface.spec, inside(interface)["tools.json"]))
+    except ValueError as fault:
+        return Judged((*found, tools.cannot_compile(interface, fault)), None)
+
+
+def refuses(problems: list[Problem]) -> bool:
+    """Whether one of them is an error."""
+    return any(problem.severity is Severity.ERROR for problem in problems)
+
+
+def name_fits_every_harness(view: View, interface: Resource[Interface]) -> Iterator[Problem]:
+    """The name is part of every tool's full name and of a socket's path (ruling 58)."""
+    name = interface.spec.name
+    if name not in RESERVED_INTERFACES and len(name) <= MAX_INTERFACE_NAME:
+        return
+    reserved = name in RESERVED_INTERFACES
+    yield Problem(
+        code="I206",
+        what=f"the interface name {quoted(name)} "
+        + ("is reserved" if reserved else f"has {len(name)} characters, more than {MAX_INTERFACE_NAME}"),
+        why="an interface's name is part of tool names and socket paths that harnesses bound",
+        mend="choose another name"
+        if reserved
+        else f"choose a name of at most {MAX_INTERFACE_NAME} characters",
+        at=Span(interface.file),
+        path=("name",),
+        about=interface.ref,
+    )
+
+
+def effects_list_outcome_unknown(view: View, interface: Resource[Interface]) -> Iterator[Problem]:
+    """What has an effect can end without anyone knowing whether it happened (ruling 1)."""
+    spec = interface.spec
+    effects = [name for name, operation in spec.operations.items() if operation.effect != "none"]
+    if not effects or "outcome_unknown" in spec.errors:
+        return
+    yield Problem(
+        code="I252",
+        what=f"{quoted(effects[0])} has an effect, and outcome_unknown is not listed in [errors]",
+        why="an effect is never repeated when its outcome is unknown: the agent is told so instead",
+        mend='write outcome_unknown = "it is not known whether it happened; do not repeat it" under [errors]',
+        at=Span(interface.file),
+        path=("operations", effects[0], "effect"),
+        about=interface.ref,
+    )
+
+
+def folder_holds_an_interface_alone(view: View, interface: Resource[Interface]) -> Iterator[Problem]:
+    """The folder's digest is the version, so nothing lies in it that is not part of a version."""
+    for path in sorted(inside(interface)):
+        if path not in _TEXTS and not path.startswith(_FOLDERS):
+            yield Problem(
+                code="I254",
+                what=f"{path} is not part of an interface version",
+                why="a version is interface.toml, tools.json, skills/ and conformance/, frozen as a whole",
+                mend=f"move {path} out of the folder",
+                at=Span(whole_path(interface, path)),
+                about=interface.ref,
+            )
+    for path, fault in view.folder_faults(interface.ref):
+        yield Problem(
+            code="I255",
+            what=f"{path} cannot be part of an interface version: {fault.detail or fault.word}",
+            why="a version is plain files of bearable size, so that its digest says all that it is",
+            mend=f"replace {path} by a plain file",
+            at=Span(path),
+            about=interface.ref,
+        )
+
+
+RULES = (
+    name_fits_every_harness,
+    effects_list_outcome_unknown,
+    folder_holds_an_interface_alone,
+    *frozen.RULES,
+    *guidance.RULES,
+)

@@ -1,0 +1,216 @@
+"""What a rule may look at: the objects in force so far, and a note of everything that was asked for.
+
+Objects are judged kind by kind, each against what is in force below it, so a rule never sees a half-judged
+object. Every question leaves its key in ``reads``: when no answer changed since the last admission, neither
+does the verdict, which is what makes a look cost what changed instead of what there is. A rule therefore asks
+the view and never the inventory. ``InterfaceRef`` as a key stands for "which bindings implement it".
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from reconciler.model.contract import Contract
+from reconciler.model.inventory import Fault, Inventory, Layer, LockEntry, Resource
+from reconciler.model.names import InterfaceRef, Kind, ObjectRef
+from reconciler.model.problems import Problem
+from reconciler.model.resources import Binding, Connector, Interface, Project, Record
+
+R = TypeVar("R", bound=Record)
+
+
+class LockKey(NamedTuple):
+    """The question "what does this layer's ``handler.lock`` say of this version?"."""
+
+    layer: Layer
+    version: str
+
+
+class FolderKey(NamedTuple):
+    """The question "what in this object's folder could not be taken in?"."""
+
+    ref: ObjectRef
+
+
+Key = ObjectRef | Kind | InterfaceRef | LockKey | FolderKey
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a configuration lives: whose ``~`` it is, and the folders that no agent may write to.
+
+    Paths are absolute and real. An empty ``home`` means that ``~/`` cannot be compared.
+    """
+
+    home: str = ""
+    forbidden: tuple[str, ...] = ()
+
+
+class View:
+    """What is in force so far. Filled by ``admit`` kind by kind; rules only ask."""
+
+    __slots__ = (
+        "_faults",
+        "_last",
+        "_names",
+        "_offers",
+        "contracts",
+        "in_force",
+        "inventory",
+        "reads",
+        "refused",
+        "servable",
+        "where",
+    )
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        last: Mapping[ObjectRef, Resource[Record]],
+        where: Surroundings,
+        faults: Mapping[ObjectRef, tuple[tuple[str, Fault], ...]],
+    ) -> None:
+        self.inventory = inventory
+        self.where = where
+        self.in_force: dict[ObjectRef, Resource[Record]] = {}
+        self.refused: dict[ObjectRef, tuple[Problem, ...]] = {}
+        self.contracts: dict[InterfaceRef, Contract] = {}
+        self.reads: set[Key] = set()
+        self._last = last
+        self._faults = faults
+        self._names: dict[Kind, tuple[str, ...]] = {}
+        self._offers: _Offers | None = None
+        self.servable: dict[InterfaceRef, tuple[str, ...]] = {}  # kept by `selection`, under the same key
+
+    def interface(self, version: str) -> Resource[Interface] | None:
+        """The interface version in force under ``ocr/v1``, or None."""
+        return self._typed(ObjectRef(Kind.INTERFACE, version), Interface)
+
+    def connector(self, name: str) -> Resource[Connector] | None:
+        return self._typed(ObjectRef(Kind.CONNECTOR, name), Connector)
+
+    def binding(self, name: str) -> Resource[Binding] | None:
+        return self._typed(ObjectRef(Kind.BINDING, name), Binding)
+
+    def project(self, name: str) -> Resource[Project] | None:
+        return self._typed(ObjectRef(Kind.PROJECT, name), Project)
+
+    def settings(self) -> Resource[Record] | None:
+        """``handler.toml`` as it is in force, or None when there is none."""
+        return self.find(ObjectRef(Kind.CONFIG, "handler"))
+
+    def find(self, ref: ObjectRef) -> Resource[Record] | None:
+        """What is in force under a reference: admitted now, or kept from before."""
+        self.reads.add(ref)
+        return self.in_force.get(ref)
+
+    def waits(self, ref: ObjectRef) -> bool:
+        """Whether the object exists but is refused, and no earlier form of it is in force."""
+        self.reads.add(ref)
+        return ref in self.refused and ref not in self.in_force
+
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """Every name of a kind that is written, refused or not: what a misspelt one is compared with."""
+        self.reads.add(kind)
+        if kind not in self._names:
+            found = {ref.name for ref in self.inventory.resources if ref.kind is kind}
+            about = (problem.about for problem in self.inventory.problems)
+            found |= {ref.name for ref in about if ref is not None and ref.kind is kind}
+            self._names[kind] = tuple(sorted(found))
+        return self._names[kind]
+
+    def bound_to(self, version: InterfaceRef) -> tuple[str, ...]:
+        """The bindings in force whose connector implements a version, sorted."""
+        return self._offers_of(version).bindings.get(str(version), ())
+
+    def offered_by(self, version: InterfaceRef) -> tuple[str, ...]:
+        """The connectors in force that implement a version, sorted."""
+        return self._offers_of(version).connectors.get(str(version), ())
+
+    def contract(self, version: InterfaceRef) -> Contract | None:
+        """The compiled contract of a version in force, or None."""
+        self.reads.add(ObjectRef(Kind.INTERFACE, str(version)))
+        return self.contracts.get(version)
+
+    def locked(self, layer: Layer, version: str) -> LockEntry | None:
+        """The entry of a layer's ``handler.lock``, or None: the version is a draft."""
+        self.reads.add(LockKey(layer, version))
+        lock = self.inventory.locks.get(layer)
+        return lock.entries.get(version) if lock else None
+
+    def folder_faults(self, ref: ObjectRef) -> tuple[tuple[str, Fault], ...]:
+        """What lies in the object's folder and could not be taken in, by path."""
+        self.reads.add(FolderKey(ref))
+        return self._faults.get(ref, ())
+
+    def last_admitted(self, ref: ObjectRef) -> Resource[Record] | None:
+        """The form that was admitted last. Leaves no key: whoever refuses is asked again when it changes."""
+        return self._last.get(ref)
+
+    def _offers_of(self, version: InterfaceRef) -> "_Offers":
+        self.reads.add(version)
+        if self._offers is None:
+            self._offers = _offers(self.in_force.values())
+        return self._offers
+
+    def _typed(self, ref: ObjectRef, model: type[R]) -> Resource[R] | None:
+        found = self.find(ref)
+        if found is None or not isinstance(found.spec, model):
+            return None
+        return found  # type: ignore[return-value]
+
+
+Rule = Callable[[View, Resource[R]], Iterator[Problem]]
+
+
+def inside(resource: Resource[R]) -> Mapping[str, bytes]:
+    """The files of an interface's or a connector's folder by their path inside it."""
+    folder = resource.file.rpartition("/")[0] + "/"
+    if resource.file not in resource.files:
+        return resource.files
+    return {path.removeprefix(folder): data for path, data in resource.files.items()}
+
+
+def whole_path(resource: Resource[R], path: str) -> str:
+    """A path inside an object's folder as a problem shows it: from the configuration's root."""
+    return f"{resource.file.rpartition('/')[0]}/{path}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that a misspelt one most likely means, or None."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return near[0] if near else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Offers:
+    """Who offers an interface version, by its text."""
+
+    connectors: Mapping[str, tuple[str, ...]]
+    bindings: Mapping[str, tuple[str, ...]]
+
+
+def _offers(resources: Iterable[Resource[Record]]) -> _Offers:
+    bindings: list[tuple[str, str]] = []
+    implements: dict[str, tuple[str, ...]] = {}
+    for resource in resources:
+        spec = resource.spec
+        if isinstance(spec, Binding):
+            if spec.connector:
+                bindings.append((resource.ref.name, spec.connector))
+        elif isinstance(spec, Connector):
+            implements[resource.ref.name] = spec.implements
+    by_connector: dict[str, list[str]] = {}
+    for connector in sorted(implements):
+        for version in implements[connector]:
+            by_connector.setdefault(version, []).append(connector)
+    by_binding: dict[str, list[str]] = {}
+    for name, connector in sorted(bindings):
+        for version in implements.get(connector, ()):
+            by_binding.setdefault(version, []).append(name)
+    return _Offers(_frozen(by_connector), _frozen(by_binding))
+
+
+def _frozen(lists: Mapping[str, list[str]]) -> Mapping[str, tuple[str, ...]]:
+    return {key: tuple(dict.fromkeys(names)) for key, names in lists.items()}
