@@ -1,9 +1,9 @@
 """Keys, not events: what is to be looked at, each once, and when. Pure: the time is handed in.
 
-A key that is added twice is looked at once; a key in somebody's hands is not handed out again before it is given
-back, and one added meanwhile is due again afterwards. What fails comes back after 5 ms, then twice as long each
-time, up to a minute (the shape of controller-runtime's queue, with a cap fit for one machine). No key is lost: it
-is waiting, or held, or done with.
+A key that is added twice is looked at once; a key in somebody's hands is not handed out again before it is
+given back, and one added meanwhile is due again afterwards. What fails comes back after 5 ms, then twice as
+long each time, up to a minute (the shape of controller-runtime's queue, with a cap fit for one machine). No
+key is lost: it is waiting, or held, or done with.
 """
 
 import heapq
@@ -44,7 +44,9 @@ Outcome = Done | Wait | Failed | Stuck
 
 
 class Queue(Generic[K]):
-    """Keys by when they are due; equal times in the order in which they were added. Times are monotonic seconds."""
+    """Keys by when they are due; equal times in the order in which they were added. Times are monotonic
+    seconds.
+    """
 
     def __init__(self, *, first_retry_s: float = _FIRST_RETRY_S, last_retry_s: float = _LAST_RETRY_S) -> None:
         self._first_retry_s = first_retry_s

@@ -1,0 +1,312 @@
+"""Looking: one consistent reading of a folder, or why there is none.
+
+Events are hints, the timed scan is the truth. A tree is accepted when git is not at work in it and two
+looks agree; a hint names paths, which are read twice between two looks at git's markers. A lock older than
+10 s, left by a git that died, is passed with a warning. What did not change keeps its bytes, and a tree
+that did not change is the same tree (``is``). A folder that is gone, unreadable, or was replaced by an
+empty one is ``Gone``, never an empty tree: nothing is concluded from what could not be seen.
+
+The only importer of watchfiles, which loses events on overflow, in freshly nested folders and when the
+folder is replaced, and says so in none of these cases.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import watchfiles
+
+from reconciler.control import revision, walk
+from reconciler.model.inventory import Layer, Tree
+
+_LOG = logging.getLogger("handler.source")
+_TRIES = 3  # a folder that changes under three walks in a row is being written: look again later
+_BUSY_S = 0.1  # a checkout of 1,000 files takes 0.2 s
+_GIT_MOVED = (".git/index.lock", ".git/HEAD", ".git/packed-refs")  # a checkout is over, a commit was made
+_GIT_BRANCHES = ".git/refs/heads/"
+_MAX_HINTED = 64  # more paths than this cost more one by one than a walk
+
+_STEP_MS = 1  # how often watchfiles looks whether events came; 10 would be 12 ms late
+_DEBOUNCE_MS = 5
+_BREATH_MS = 250  # how soon a replaced folder is noticed
+_QUIET_S = 0.004  # events of one act come closer together than this
+_CAP_S = 0.05  # … and a flood is passed on at least this often
+_RETRY_S = 2.0  # how soon a watch is tried again where there was none
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The folder is being changed; ``reason`` is ``lock``, ``unfinished`` or ``changing``. Look again
+    later.
+    """
+
+    reason: str
+    detail: str
+    after_s: float = _BUSY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The folder cannot be read as a whole, so what was admitted stays in force."""
+
+    detail: str
+
+
+class Source:
+    """One layer's folder, looked at again and again. One look at a time, on any thread."""
+
+    def __init__(
+        self,
+        root: Path,
+        layer: Layer,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.root = root
+        self.warnings: tuple[str, ...] = ()  # what was passed over in the last look
+        self._layer = layer
+        self._wall_ns = wall_ns
+        self._clock = clock
+        self._files: Mapping[str, walk.File] = {}
+        self._tree: Tree | None = None
+        self._where = revision.Where()
+        self._identity: tuple[int, int] | None = None
+        self._reviser = revision.Reviser((*walk.FOLDERS, *walk.FILES))
+
+    def scan(self) -> Tree | Busy | Gone:
+        """Look at everything. Unchanged: one look, and the same tree; changed: what changed is read, and a
+        second look must agree. Up to three tries, then ``Busy``.
+        """
+        for _ in range(_TRIES):
+            found = self._between_markers(self._scanned)
+            if not isinstance(found, Busy) or found.reason != "changing":
+                return found
+        return found
+
+    def hint(self, paths: Collection[str]) -> Tree | Busy | Gone:
+        """Look at these paths (posix, relative) on top of the last tree; at everything when they do not
+        suffice.
+
+        Paths that no scan takes in are nothing; no path at all says: look at everything.
+        """
+        wanted = sorted({path for path in paths if walk.taken(path)})
+        if self._tree is None or not paths or len(wanted) > _MAX_HINTED:
+            return self.scan()
+        if not wanted:
+            return self._tree
+        found = self._between_markers(lambda fd: self._hinted(fd, wanted))
+        return self.scan() if isinstance(found, Busy) and found.reason == "changing" else found
+
+    def hints(self, degraded: Callable[[str], None] | None = None) -> AsyncIterator[frozenset[str]]:
+        """What ``hints`` gives for this folder."""
+        return hints(self.root, degraded)
+
+    def _between_markers(self, read: Callable[[int], "_Reading"]) -> Tree | Busy | Gone:
+        try:
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            return Gone(f"{self.root}: {os.strerror(error.errno or 0)}")
+        try:
+            before = self._place()
+            if (busy := self._at_work(before)) is not None:
+                return busy
+            reading = read(fd)
+            if before != self._place():
+                raise walk.Unstable("git moved on")
+            return self._at_work(before) or self._accepted(fd, before, reading)
+        except walk.Unstable as moved:
+            return Busy("changing", f"the folder changes while it is read: {moved}")
+        except walk.Unreadable as out_of_reach:
+            return Gone(f"{self.root}: {out_of_reach}")
+        except OSError as error:
+            return Gone(f"{self.root}: {os.strerror(error.errno or 0)}")
+        finally:
+            os.close(fd)
+
+    def _place(self) -> revision.Where:
+        return revision.where(_real(self.root)) if self._layer is Layer.CONFIG else revision.Where()
+
+    def _at_work(self, where: revision.Where) -> Busy | None:
+        if where.repository is None:
+            return None
+        found = revision.marker(where.repository, self._wall_ns() / 1e9)
+        if found is None:
+            self.warnings = ()
+            return None
+        if found.stale:
+            self.warnings = (f"index.lock is {found.age_s:.0f} s old: a git that died left it; delete it",)
+            return None
+        return Busy(found.word, found.detail)
+
+    def _walk(self, known: Mapping[str, walk.File], *, only_look: bool = False) -> walk.Walk:
+        follow = self._layer is Layer.CATALOG
+        return walk.Walk(known, self._wall_ns(), follow=follow, only_look=only_look)
+
+    def _scanned(self, fd: int) -> "_Reading":
+        first = self._walk(self._files)
+        first.root(fd)
+        files, known = first.files, self._files
+        changed = [path for path, file in files.items() if _differs(file, known.get(path))]
+        changed += known.keys() - files.keys()
+        if changed:
+            second = self._walk(files, only_look=True)
+            second.root(fd)
+            if second.files.keys() != files.keys():
+                raise walk.Unstable("files come and go")
+        return _Reading(files, changed)
+
+    def _hinted(self, fd: int, paths: Collection[str]) -> "_Reading":
+        """The files with these paths read anew, twice; ``Unstable`` when only a whole walk can tell."""
+        if self._identity != _identity(os.fstat(fd)):
+            raise walk.Unstable("the folder was replaced")
+        first, second = self._walk(self._files), self._walk(self._files)
+        for one in (first, second):
+            if not all(one.one(fd, path) for path in paths):
+                raise walk.Unstable("a folder came or went")
+        files, changed = dict(self._files), []
+        for path in paths:
+            now, again = first.files.get(path), second.files.get(path)
+            if _differs(now, again):
+                raise walk.Unstable(path)
+            if _differs(now, files.get(path)):
+                changed.append(path)
+            if now is None:
+                files.pop(path, None)
+            else:
+                files[path] = now
+        return _Reading(files, changed)
+
+    def _accepted(self, fd: int, where: revision.Where, reading: "_Reading") -> Tree | Gone:
+        identity = _identity(os.fstat(fd))
+        if identity != _identity_of(self.root):
+            raise walk.Unstable("the folder was replaced")
+        if self._identity not in (None, identity) and not reading.files:
+            return Gone(f"{self.root} was replaced by an empty folder")
+        again = where != self._where or self._reviser.due(where, self._clock())
+        self._identity, self._where, self._files = identity, where, reading.files
+        if self._tree is None or reading.changed or again:
+            self._tree = self._named(where, reading)
+        return self._tree
+
+    def _named(self, where: revision.Where, reading: "_Reading") -> Tree:
+        """The tree of what was read; the last one itself when neither its revision nor its bytes are new."""
+        tree = _changed_tree(self._tree or Tree("", {}), reading)
+        name = self._reviser.name(where, tree, reading.changed, self._clock())
+        if self._tree is not None and not reading.changed and name == self._tree.revision:
+            return self._tree
+        return replace(tree, revision=name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """All files as they are now, and the paths at which a reader sees another thing than in the last tree."""
+
+    files: Mapping[str, walk.File]
+    changed: Collection[str]
+
+
+def _differs(file: walk.File | None, other: walk.File | None) -> bool:
+    return file is not other and (file is None or not file.same(other))
+
+
+def _changed_tree(last: Tree, reading: _Reading) -> Tree:
+    files, faults, executable = dict(last.files), dict(last.faults), set(last.executable)
+    for path in reading.changed:
+        files.pop(path, None)
+        faults.pop(path, None)
+        executable.discard(path)
+        file = reading.files.get(path)
+        if file is None:
+            continue
+        if file.fault is not None:
+            faults[path] = file.fault
+        elif file.data is not None:
+            files[path] = file.data
+        if file.executable:
+            executable.add(path)
+    same = executable == last.executable
+    return Tree("", files, faults, last.executable if same else frozenset(executable))
+
+
+async def hints(root: Path, degraded: Callable[[str], None] | None = None) -> AsyncIterator[frozenset[str]]:
+    """Paths below ``root`` that may have changed, relative and posix; an empty set says: look at
+    everything.
+
+    The first event of a quiet time is passed on at once, those of a flood together, 4 to 50 ms apart. Where
+    the machine cannot watch (no inotify instance or watch left, the folder is gone) ``degraded`` hears why
+    and, when it can again, "". Never ends by itself.
+    """
+    complaint = ""
+    while True:
+        why = ""
+        try:
+            async for paths in _watched(root):
+                if complaint and degraded:
+                    degraded("")
+                complaint = ""
+                yield paths
+        except (OSError, RuntimeError) as error:
+            why = f"changes are found by the timed scan alone: {error}"
+        if why and why != complaint:
+            _LOG.warning("%s", why)
+            if degraded:
+                degraded(why)
+            complaint = why
+        if why:
+            await asyncio.sleep(_RETRY_S)
+
+
+async def _watched(root: Path) -> AsyncIterator[frozenset[str]]:
+    """The hints of one watch; ends when the folder is replaced, since inotify then hears nothing for ever."""
+    identity = _identity_of(root)
+    top = str(_real(root))
+    stands, pause_s, passed_at = False, _QUIET_S, 0.0
+    clock = asyncio.get_running_loop().time
+    async for changes in watchfiles.awatch(
+        top,
+        watch_filter=None,
+        debounce=_DEBOUNCE_MS,
+        step=_STEP_MS,
+        rust_timeout=_BREATH_MS,
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    ):
+        if _identity_of(root) != identity:
+            return
+        if not stands:
+            stands = True
+            yield frozenset()  # what changed before the watch stood
+            continue
+        found = [hint for _, path in changes if (hint := _hint(path[len(top) + 1 :])) is not None]
+        if not found:
+            continue
+        yield frozenset() if "" in found else frozenset(found)
+        flood = clock() - passed_at < 2 * pause_s
+        pause_s, passed_at = min(2 * pause_s, _CAP_S) if flood else _QUIET_S, clock()
+        await asyncio.sleep(pause_s)
+
+
+def _hint(path: str) -> str | None:
+    """The hint that an event at ``path`` gives: the path, "" for everything, or None for nothing."""
+    if walk.taken(path):
+        return path
+    if path in walk.FOLDERS or path in _GIT_MOVED or path.startswith(_GIT_BRANCHES):
+        return ""
+    return None
+
+
+def _real(root: Path) -> Path:
+    return root.resolve()
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _identity_of(root: Path) -> tuple[int, int]:
+    return _identity(root.stat())
