@@ -21,7 +21,7 @@ CODES = {
     Kind.BINDING: Codes("B101", "B102", "B103", "B104", "B105"),
     Kind.PROJECT: Codes("P101", "P102", "P103", "P104", "P105"),
     Kind.AGENT: Codes("A101", "A102", "A103", "A104", "A105"),
-    Kind.CONFIG: Codes("S101", "S102", "S103", "", ""),  # handler.toml has no name
+    Kind.CONFIG: Codes("S101", "", "S103", "", ""),  # handler.toml has no name, and no key that must be there
 }
 
 BOTH_OR_NEITHER = "B106"  # a binding names exactly one of connector and addon

@@ -94,7 +94,7 @@ def _cleaned(node: Any) -> Any:
         return node
     if {"type": "null"} in node.get("anyOf", ()) and node.get("default", ...) is None:
         node = _without_null(node)
-    kept = {}
+    kept: Schema = {}
     for key, value in node.items():
         if key in _MAPS:
             kept[key] = {name: _cleaned(item) for name, item in value.items()}
@@ -136,7 +136,7 @@ def _described(
 
 
 def _with_texts(node: Schema, texts: Mapping[str, str]) -> Schema:
-    properties = {key: {"description": texts[key], **value} for key, value in node["properties"].items()}
+    properties = {key: {**value, "description": texts[key]} for key, value in node["properties"].items()}
     return {**node, "properties": properties}
 
 

@@ -59,10 +59,7 @@ class Problem:
     @property
     def field_path(self) -> str:
         """The key as people write it: ``services.ocr`` or ``requires[0]``."""
-        text = ""
-        for part in self.path:
-            text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-        return text
+        return key_path(self.path)
 
     def placed(self, at: Span) -> "Problem":
         return replace(self, at=at)
@@ -78,6 +75,14 @@ class Bug(Exception):  # noqa: N818 - it names a broken invariant, not an error 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """All problems once, sorted by place."""
     return tuple(sorted(dict.fromkeys(problems), key=Problem.sort_key))
+
+
+def key_path(path: Path) -> str:
+    """A path of keys and indexes as people write it: ``services.ocr`` or ``requires[0]``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
 
 
 def quoted(value: object) -> str:

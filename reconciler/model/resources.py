@@ -18,12 +18,16 @@ from reconciler.model.records import (
     Bytes,
     ErrorCode,
     Folder,
+    HostPath,
+    HostPort,
     InterfaceVersion,
     Name,
+    Program,
     Scalar,
     Seconds,
     Seq,
     SettingName,
+    Sha256,
     Slot,
     Text,
     Variable,
@@ -90,7 +94,16 @@ class SecretSlot(Record):
     env: Variable | None = None
     """The environment variable that holds the secret inside the sandbox."""
     header: (
-        Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=64, examples=["x-api-key"])] | None
+        Annotated[
+            str,
+            Field(
+                pattern=r"^[A-Za-z0-9-]+$",
+                max_length=64,
+                description="a header's name",
+                examples=["x-api-key"],
+            ),
+        ]
+        | None
     ) = None
     """The HTTP header that the gate adds, so that the secret never enters the sandbox."""
     required: bool = False
@@ -138,11 +151,9 @@ class ToolMapping(Record):
 class SandboxNeeds(Record):
     """Host programs and read-only data that the engine needs, and its bounds."""
 
-    programs: Seq[
-        Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", examples=["tesseract"])]
-    ] = ()
+    programs: Seq[Program] = ()
     """Programs of the host that may run inside, by name."""
-    read: Seq[Annotated[str, Field(pattern=r"^/", examples=["/usr/share/tesseract-ocr"])]] = ()
+    read: Seq[HostPath] = ()
     """Absolute folders of the host that are visible inside, read-only."""
     tmp_bytes: Bytes = 256 * 2**20
     """The size of the private /tmp."""
@@ -190,9 +201,23 @@ class Connector(Record):
     """The program's file, for python (`main.py`) and deno (`main.ts`)."""
     command: Annotated[Seq[str], Field(min_length=1, examples=[["mcp-server-time"]])] | None = None
     """The program and its arguments, one list element each: no shell, no interpolation."""
-    image: Annotated[str, Field(pattern=r"^[^@\s]+@sha256:[0-9a-f]{64}$")] | None = None
+    image: (
+        Annotated[
+            str,
+            Field(pattern=r"^[^@\s]+@sha256:[0-9a-f]{64}$", description="an image by digest: name@sha256:…"),
+        ]
+        | None
+    ) = None
     """The OCI image, by digest: `name@sha256:…`."""
-    url: Annotated[str, Field(pattern=r"^https://", examples=["https://mcp.example.com/mcp"])] | None = None
+    url: (
+        Annotated[
+            str,
+            Field(
+                pattern=r"^https://", description="an https address", examples=["https://mcp.example.com/mcp"]
+            ),
+        ]
+        | None
+    ) = None
     """The remote MCP server's address."""
     socket: str | None = None
     """The existing Unix socket of an attached connector."""
@@ -200,9 +225,7 @@ class Connector(Record):
     """The profiles that a dialect connector speaks by; operation and model select one."""
     reserve: Reserve = Reserve()
     """Capacity that is taken while it runs."""
-    egress: Seq[
-        Annotated[str, Field(pattern=r"^[^\s:*/]+:[0-9]{1,5}$", examples=["api.example.com:443"])]
-    ] = ()
+    egress: Seq[HostPort] = ()
     """The exact `host:port` pairs that it may reach; without any it has no network."""
     secret_slots: dict[Slot, SecretSlot] = Field(default_factory=dict)
     """The secrets that a binding fills, by slot."""
@@ -226,7 +249,13 @@ class SecretReference(Record):
     """A program and its arguments that print the secret; no shell."""
     file: Annotated[str, Field(min_length=1, max_length=4096, examples=["~/.secrets/key"])] | None = None
     """A file that only its owner can read."""
-    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", examples=["API_KEY"])] | None = None
+    env: (
+        Annotated[
+            str,
+            Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="a variable's name", examples=["API_KEY"]),
+        ]
+        | None
+    ) = None
     """A variable of the environment that the controller was started in."""
     keyring: dict[str, str] | str | None = None
     """An entry of the desktop's keyring."""
@@ -301,7 +330,7 @@ class Binding(Record):
     """Whether new calls are refused as `unavailable`."""
     suspend_reason: Text = ""
     """Why, for whoever reads the status."""
-    connector_digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
+    connector_digest: Sha256 | None = None
     """The only digest of the connector's folder that is accepted."""
     instance: InstanceBounds = InstanceBounds()
     """How long an instance stays and how much it may use."""

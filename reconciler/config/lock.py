@@ -1,0 +1,99 @@
+"""``handler.lock``: which interface versions are published, and what they were when they were.
+
+Machine-written and sorted, so that its differences in git are one entry each. It is trusted whole or not at
+all: a lock that cannot be read publishes nothing, and nothing is ever written over it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from reconciler.config import toml
+from reconciler.config.text import TextFault
+from reconciler.model.inventory import Lock, LockEntry
+from reconciler.model.names import InterfaceRef
+from reconciler.model.problems import Path, quoted
+
+FORMAT = "handler.lock/v1"
+_HEADER = """\
+# Written by `handler lock add`. Each entry publishes one version of an interface, which then never changes.
+# Keep it in git; do not edit it by hand.
+"""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_KEYS = {"digest": _DIGEST, "modelDigest": _DIGEST, "reviewedBy": re.compile(r"[^\s].*"), "published": _DATE}
+_WHY = "a lock is trusted whole or not at all"
+_MEND = "take the last good handler.lock from git, then use `handler lock add`"
+
+
+def read(data: bytes) -> Lock | TextFault:
+    """The entries of a lock, each with the line that it starts on; or the first fault, with its place."""
+    values = toml.read(data)
+    if isinstance(values, TextFault):
+        return values
+    for path, what in _faults(values):
+        line, column = toml.place(data, path)
+        return TextFault(line, column, what, _WHY, _MEND, "S220")
+    return Lock(
+        {
+            ref: LockEntry(
+                ref=ref,
+                digest=entry["digest"],
+                model_digest=entry["modelDigest"],
+                reviewed_by=entry["reviewedBy"],
+                published=entry["published"],
+                line=toml.place(data, ("interfaces", ref))[0],
+            )
+            for ref, entry in values.get("interfaces", {}).items()
+        }
+    )
+
+
+def render(lock: Lock) -> str:
+    """The text of a lock; reading it gives the same entries."""
+    parts = [f'{_HEADER}apiVersion = "{FORMAT}"\n']
+    for entry in sorted(lock.entries.values(), key=lambda one: InterfaceRef.parse(one.ref)):
+        parts.append(
+            f'\n[interfaces."{entry.ref}"]\n'
+            f'digest = "{entry.digest}"\n'
+            f'modelDigest = "{entry.model_digest}"\n'
+            f"reviewedBy = {_text(entry.reviewed_by)}\n"
+            f'published = "{entry.published}"\n'
+        )
+    return "".join(parts)
+
+
+def _faults(values: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    if values.get("apiVersion") != FORMAT:
+        yield ("apiVersion",), f"the lock is not {FORMAT}"
+    for key in values.keys() - {"apiVersion", "interfaces"}:
+        yield (key,), f"{quoted(key)} is not a key of a lock"
+    entries = values.get("interfaces", {})
+    if not isinstance(entries, dict):
+        yield ("interfaces",), "interfaces is not a table"
+        return
+    for ref, entry in entries.items():
+        yield from _entry_faults(ref, entry)
+
+
+def _entry_faults(ref: str, entry: object) -> Iterator[tuple[Path, str]]:
+    path = ("interfaces", ref)
+    try:
+        InterfaceRef.parse(ref)
+    except ValueError:
+        yield path, f"{quoted(ref)} is not an interface version"
+    if not isinstance(entry, dict):
+        yield path, f"{quoted(ref)} is not a table"
+        return
+    for key in sorted(entry.keys() - _KEYS.keys()):
+        yield (*path, key), f"{quoted(key)} is not a key of a locked version"
+    for key, form in _KEYS.items():
+        value = entry.get(key)
+        if not isinstance(value, str) or form.fullmatch(value) is None:
+            yield (*path, key), f"{key} of {ref} is missing or does not have its form"
+
+
+def _text(value: str) -> str:
+    """A basic string; what a person's name may hold beyond print is escaped."""
+    safe = (character if character.isprintable() else f"\\u{ord(character):04x}" for character in value)
+    return '"' + "".join({"\\": "\\\\", '"': '\\"'}.get(character, character) for character in safe) + '"'
