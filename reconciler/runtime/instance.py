@@ -65,8 +65,9 @@ class State:
 
     def refused(self, reason: Reason, message: str, now: float) -> "State":
         """It cannot be built or started at all, before any code of its own ran; tried again later."""
-        self._only("declared", "building", "failed", "starting")
-        return replace(self, running=False)._failed(reason, message, now)
+        self._only("declared", "building", "failed", "starting", "draining")
+        gone = replace(self, running=False)
+        return _settled(gone) if self.phase == "draining" else _failed(gone, reason, message, now)
 
     def started(self, now: float) -> "State":
         """A process is being started for it."""
@@ -79,20 +80,20 @@ class State:
         """Its process answered. A second time, or after its end, that says nothing new."""
         if not self.running or self.answered:
             return self
-        return replace(self, answered=True, reason=None, message="")._settled()
+        return _settled(replace(self, answered=True, reason=None, message=""))
 
     def held(self, by: Literal[1, -1]) -> "State":
         """One more call needs its process, or one fewer."""
         if self.holds + by < 0:
             raise Bug("an instance was released more often than it was held")
-        return replace(self, holds=self.holds + by)._settled()
+        return _settled(replace(self, holds=self.holds + by))
 
     def stopped(self, how: str) -> "State":
         """Its process ended because we asked it to: it was idle, or is retired."""
         self._must_run()
         gone = replace(self, running=False, answered=False, last_exit=how)
         if self.phase == "draining":
-            return gone._settled()
+            return _settled(gone)
         return replace(gone, phase="declared", failures=0, ends=(), reason=None, message="")
 
     def ended(self, how: str, reason: Reason | None, message: str, now: float) -> "State":
@@ -101,15 +102,15 @@ class State:
         forgiven = self.answered and now - self.started_at >= LOOP_WINDOW_S
         gone = replace(self, running=False, answered=False, last_exit=how)
         if self.phase == "draining":
-            return gone._settled()
+            return _settled(gone)
         if forgiven:
             gone = replace(gone, failures=0, ends=(), reason=None)
         recent = (*(end for end in gone.ends if now - end < LOOP_WINDOW_S), now)
         gone = replace(gone, ends=recent[-LOOP_ENDS:])
         if len(recent) < LOOP_ENDS and gone.reason != "CrashLoop":
-            return gone._failed(reason, message, now)
+            return _failed(gone, reason, message, now)
         message = f"its process ended {LOOP_ENDS} times within {LOOP_WINDOW_S:.0f} s, last with {how}"
-        return replace(gone._failed("CrashLoop", message, now), retry_at=now + LONGEST_BACK_OFF_S)
+        return replace(_failed(gone, "CrashLoop", message, now), retry_at=now + LONGEST_BACK_OFF_S)
 
     def retiring(self) -> "State":
         """Nothing wants it any more: it ends when its last call does."""
@@ -118,22 +119,7 @@ class State:
     def recalled(self) -> "State":
         """It is wanted again before it ended."""
         self._only("draining", "retired")
-        return replace(self, phase="starting" if self.running else "declared")._settled()
-
-    def _settled(self) -> "State":
-        """Ready while a call holds it, idle while none does; what is on its way in or out stays so."""
-        if self.phase == "draining":
-            return self if self.running or self.holds else replace(self, phase="retired")
-        if not self.answered:
-            return self
-        return replace(self, phase="ready" if self.holds else "idle")
-
-    def _failed(self, reason: Reason | None, message: str, now: float) -> "State":
-        failures = self.failures + 1
-        retry_at = now + back_off_s(failures)
-        return replace(
-            self, phase="failed", failures=failures, retry_at=retry_at, reason=reason, message=message
-        )
+        return _settled(replace(self, phase="starting" if self.running else "declared"))
 
     def _only(self, *phases: Phase) -> None:
         if self.phase not in phases:
@@ -142,3 +128,18 @@ class State:
     def _must_run(self) -> None:
         if not self.running:
             raise Bug("a process ended that never started")
+
+
+def _settled(state: State) -> State:
+    """Ready while a call holds it, idle while none does; what is on its way in or out stays so."""
+    if state.phase == "draining":
+        return state if state.running or state.holds else replace(state, phase="retired")
+    if not state.answered:
+        return state
+    return replace(state, phase="ready" if state.holds else "idle")
+
+
+def _failed(state: State, reason: Reason | None, message: str, now: float) -> State:
+    failures = state.failures + 1
+    later = now + back_off_s(failures)
+    return replace(state, phase="failed", failures=failures, retry_at=later, reason=reason, message=message)

@@ -129,7 +129,7 @@ def options(host: Host, policy: SandboxPolicy, place: Place) -> tuple[str, ...]:
     )
 
 
-def command(host: Host, place: Place, *, listener: int, started: int) -> tuple[str, ...]:
+def command(host: Host, place: Place, listener: int, started: int) -> tuple[str, ...]:
     """What runs inside: the interpreter without site packages, behind setpriv in the root form.
 
     ``listener`` is the connector's socket, ``started`` a pipe that gets one byte once the sandbox stands.

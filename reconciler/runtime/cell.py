@@ -1,0 +1,137 @@
+"""One spawn of one instance, whole: its folder and socket, its log pipe, its bounds, its process.
+
+The controller binds and listens before the spawn and hands the listening socket over, so the first call waits
+in the backlog while an interpreter starts; no readiness is polled. Nothing of a cell outlives it but the log.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from reconciler.model.recipes import SandboxPolicy
+from reconciler.runtime import host, leftovers, sandbox, seccomp, sockets
+from reconciler.runtime.limits import Limits
+from reconciler.runtime.process import NotStartedError, Order, Process, spawn
+from reconciler.runtime.ringlog import Reader, RingLog
+
+_SOCKET = "connector.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A connector that runs. ``inbox`` and ``outbox`` are directory descriptors: open files in them by name.
+
+    The connector sees the inbox read-only; as root a file in it belongs to the connector's group, so it must
+    be readable by the group (mode 0640). The descriptors last as long as the process runs, and as long as a
+    call holds the instance.
+    """
+
+    pid: int
+    inbox: int
+    outbox: int
+    ended: asyncio.Future[str]  # resolves to "exit 1" or "signal 9"
+    folder: int
+
+    def connect(self) -> socket.socket:
+        """A connected, non-blocking socket; OSError when the process has ended."""
+        if self.ended.done():
+            raise ConnectionRefusedError("the connector has ended")
+        return sockets.connect(self.folder, _SOCKET)
+
+    def close(self) -> None:
+        """Let go of the descriptors; once."""
+        for number in (self.inbox, self.outbox, self.folder):
+            os.close(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where and under whose name a cell is made. ``folder`` is ``<run>/i/<instance>``."""
+
+    folder: Path
+    owner: str
+    limits: Limits
+    log: RingLog
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A sandbox that stands, and what the controller keeps of it."""
+
+    process: Process
+    endpoint: Endpoint
+    reader: Reader
+    folder: Path
+
+    def clear(self) -> None:
+        """After its end: the last words go to the log, the folder away. The endpoint stays open."""
+        self.reader.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cell:
+    """Make the folder and the socket, spawn, and see it stand; raises NotStartedError and leaves nothing."""
+    machine = host.survey()
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, site.folder, ignore_errors=True)
+        folder, inbox = _folder(site.folder, place, machine)
+        undo.callback(os.close, folder)
+        undo.callback(os.close, inbox)
+        read, write = os.pipe()
+        reader = Reader(read, site.log)
+        undo.callback(reader.close)
+        try:
+            process = await _spawned(site, place, policy, (folder, write))
+        finally:
+            os.close(write)
+        undo.callback(process.cut)
+        try:
+            endpoint = Endpoint(process.pid, inbox, process.outbox(), process.ended, folder)
+        except OSError as fault:
+            raise NotStartedError(f"it ended as soon as it ran: {fault.strerror}") from None
+        undo.pop_all()
+    return Cell(process, endpoint, reader, site.folder)
+
+
+async def _spawned(
+    site: Site, place: sandbox.Place, policy: SandboxPolicy, numbers: tuple[int, int]
+) -> Process:
+    """Spawn behind a socket that already listens; ``numbers`` are the folder and the output pipe."""
+    machine, (folder, write) = host.survey(), numbers
+    with sockets.listen(folder, _SOCKET) as listener:
+        order = Order(
+            label=leftovers.label(site.owner, site.folder.name),
+            bwrap=machine.bwrap,
+            options=sandbox.options(machine, policy, place),
+            command=partial(sandbox.command, machine, place),
+            seccomp=seccomp.program(os.uname().machine),
+            listener=listener.fileno(),
+            output=write,
+        )
+        try:
+            return await spawn(order, site.limits.group(site.folder.name, policy))
+        except OSError as fault:
+            raise NotStartedError(f"cannot spawn it: {fault.strerror}") from None
+
+
+def _folder(folder: Path, place: sandbox.Place, machine: sandbox.Host) -> tuple[int, int]:
+    """A fresh folder with an inbox that the connector can read and nobody else can; both descriptors."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700, parents=True)
+    inbox = folder / "in"
+    inbox.mkdir(mode=0o700)
+    if machine.root:
+        os.chown(inbox, 0, place.uid)
+        inbox.chmod(0o2710)  # files made in it get the connector's group; they are opened by name, not listed
+    at = sockets.folder(folder)
+    try:
+        return at, os.open(inbox, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except BaseException:
+        os.close(at)
+        raise

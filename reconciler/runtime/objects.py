@@ -1,0 +1,136 @@
+"""Pinned code: a connector's files as they were when its instance was declared, read-only, named by digest.
+
+Declaring an instance copies the files here and its sandbox shows this copy, so editing a connector never
+changes what already runs. A folder that is found again is read and digested before it is trusted. The kit is
+kept beside it with its bytecode, so that no start compiles it again.
+"""
+
+import hashlib
+import importlib.util
+import os
+import py_compile
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path, PurePosixPath
+
+from reconciler.model.recipes import folder_digest
+
+_HALF_MADE = ".making-"
+_KIT = "handler_connector"
+
+
+class Objects:
+    """The folder ``<state>/objects``: one directory a digest."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in root.glob(f"{_HALF_MADE}*"):  # a controller that was killed while it copied
+            _remove(left)
+
+    def path(self, digest: str) -> Path | None:
+        """Where the code of this digest lies, or None when it is not pinned."""
+        path = self._root / digest
+        return path if path.is_dir() else None
+
+    def pin(self, digest: str, files: Mapping[str, bytes], executable: frozenset[str] = frozenset()) -> Path:
+        """Keep these files under their digest; what lies there already is digested anew, and mended.
+
+        Raises ValueError when the files are not what the digest says, or a path leaves the folder.
+        """
+        if folder_digest(files, executable) != digest:
+            raise ValueError("the files to pin are not those that their digest names")
+        for path in files:
+            parts = PurePosixPath(path)
+            if parts.is_absolute() or ".." in parts.parts or not parts.parts:
+                raise ValueError("a pinned file lies outside of its folder")
+        place = self._root / digest
+        if place.is_dir():
+            if _digest_of(place) == digest:
+                return place
+            _remove(place)
+        return self._place(place, lambda folder: _write(folder, files, executable))
+
+    def pin_kit(self, source: Path) -> Path:
+        """Keep the connector kit, compiled for the running interpreter; the folder to mount."""
+        text = source.read_bytes()
+        place = self._root / f"kit-{hashlib.sha256(text).hexdigest()}"
+        file = place / f"{_KIT}.py"
+        if not file.is_file() or file.read_bytes() != text:
+            _remove(place)
+            self._place(place, lambda folder: _write_kit(folder, text))
+        elif not Path(importlib.util.cache_from_source(str(file))).is_file():  # another interpreter made it
+            place.chmod(0o755)
+            _compile(file)
+        return place
+
+    def remove(self, digest: str) -> None:
+        """Forget this code; nothing happens when it is not pinned."""
+        _remove(self._root / digest)
+
+    def prune(self, keep: Collection[str]) -> tuple[str, ...]:
+        """Remove all code but this; the digests that went."""
+        gone = [path.name for path in self._root.iterdir() if path.name not in keep and len(path.name) == 64]
+        for digest in gone:
+            self.remove(digest)
+        return tuple(sorted(gone))
+
+    def _place(self, place: Path, fill: Callable[[Path], None]) -> Path:
+        """Make a folder whole under another name, then give it its own."""
+        making = self._root / f"{_HALF_MADE}{os.getpid()}-{place.name}"
+        _remove(making)
+        making.mkdir(mode=0o755)
+        fill(making)
+        making.chmod(0o755)  # whatever the umask is: the connector's own user id must get in
+        making.rename(place)
+        return place
+
+
+def _write(folder: Path, files: Mapping[str, bytes], executable: frozenset[str]) -> None:
+    for path, content in files.items():
+        file = folder / path
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        file.write_bytes(content)
+        file.chmod(0o555 if path in executable else 0o444)
+    for inner in folder.rglob("*"):
+        if inner.is_dir():
+            inner.chmod(0o555)
+
+
+def _write_kit(folder: Path, text: bytes) -> None:
+    file = folder / f"{_KIT}.py"
+    file.write_bytes(text)
+    file.chmod(0o444)
+    _compile(file)
+
+
+def _compile(file: Path) -> None:
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH  # the folder is named by the source's digest
+    shown = f"/kit/{file.name}"  # what a traceback names
+    made = Path(py_compile.compile(str(file), dfile=shown, doraise=True, invalidation_mode=unchecked) or "")
+    made.parent.chmod(0o755)
+    made.chmod(0o444)
+
+
+def _digest_of(folder: Path) -> str:
+    """The digest of what lies there now; "" when it holds anything but plain files and folders."""
+    files: dict[str, bytes] = {}
+    executable: set[str] = set()
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            return ""
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            files[name] = path.read_bytes()
+            if path.stat().st_mode & 0o111:
+                executable.add(name)
+    return folder_digest(files, frozenset(executable))
+
+
+def _remove(folder: Path) -> None:
+    if not folder.exists():
+        return
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o755)  # an ordinary user cannot empty a folder that is not writable
+    shutil.rmtree(folder)

@@ -1,0 +1,233 @@
+"""One sandboxed process tree: spawned under its bounds, known to stand, and gone without a trace.
+
+The order of a spawn: bubblewrap builds the sandbox and stops before it runs anything (``--block-fd``), its
+inner process is put under its control group and limits, the block is lifted, and the interpreter says by one
+byte that it runs. Only then is the process handed out. Options travel by a memory file, so no setting shows
+in a process list. bubblewrap dies with the thread that spawned it: spawn from the main thread.
+
+Ending it means ending the first process of its pid namespace, which takes everything inside with it, however
+it was started.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.runtime.limits import Group
+
+GRACE_S = 2.0  # between the request to stop and the end of the pid namespace
+_GONE_S = 5.0  # the kernel ends a pid namespace in milliseconds, unless a process hangs in a device
+_SET_UP_S = 10.0  # building the sandbox takes some milliseconds
+_SIGNALLED = 128  # bubblewrap's own code for a child that a signal ended, plus its number
+
+
+class NotStartedError(Exception):
+    """The sandbox could not be built, or its interpreter never ran; the text is for operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to spawn. ``command`` gets two numbers: the listening socket, and the pipe that says it runs."""
+
+    label: str  # shown as the process's name; leftovers are found by it
+    bwrap: str
+    options: tuple[str, ...]
+    command: Callable[[int, int], tuple[str, ...]]
+    seccomp: bytes
+    listener: int
+    output: int  # standard output and error, one pipe
+
+
+class Process:
+    """A sandbox that stands. ``ended`` resolves once to how it ended: "exit 1", "signal 9"."""
+
+    def __init__(self, child: subprocess.Popen[bytes], group: Group) -> None:
+        self._child = child
+        self._group = group
+        self._pidfd = os.pidfd_open(child.pid)
+        self._inner: int | None = None  # a pidfd of the namespace's first process
+        self._inner_pid = 0
+        self._loop = asyncio.get_running_loop()
+        self.pid = child.pid
+        self.out_of_memory = False
+        self.ended: asyncio.Future[str] = self._loop.create_future()
+        self._loop.add_reader(self._pidfd, self._reap)
+
+    def adopt(self, inner_pid: int) -> None:
+        """Learn the namespace's first process and put it under the bounds; OSError when it is gone."""
+        self._inner = os.pidfd_open(inner_pid)
+        if _parent(inner_pid) != self.pid:
+            raise ProcessLookupError("the sandbox ended while it was built")
+        self._inner_pid = inner_pid
+        self._group.admit(self.pid, inner_pid)
+
+    def outbox(self) -> int:
+        """A descriptor of the outbox inside the sandbox: files are opened in it by name, never listed.
+
+        It is memory of the sandbox's own mount, so nothing of it lies on a disk or outlives this descriptor.
+        """
+        return os.open(
+            f"/proc/{self._inner_pid}/root/run/connector/out", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        )
+
+    async def stop(self, grace_s: float = GRACE_S) -> str:
+        """Ask it to end, wait, then end it; how it ended. Nothing of it is left when this returns."""
+        if not self.ended.done():
+            self._ask()
+            await asyncio.wait((self.ended,), timeout=grace_s)
+        return await self.kill()
+
+    async def kill(self) -> str:
+        """End it now; how it ended. Nothing of it is left when this returns."""
+        if not self.ended.done():
+            self.cut()
+            await asyncio.wait((self.ended,), timeout=_GONE_S)
+        if not self.ended.done():
+            self._child.kill()
+            await self.ended
+        return self.ended.result()
+
+    def cut(self) -> None:
+        """End the namespace, without waiting; with it gone, bubblewrap ends by itself."""
+        with suppress(ProcessLookupError):
+            if self._inner is not None:
+                signal.pidfd_send_signal(self._inner, signal.SIGKILL)
+            else:
+                self._child.kill()
+
+    def _ask(self) -> None:
+        """SIGTERM to the connector itself: the first process of a namespace would not hear it."""
+        for pid in _children(self._inner_pid) if self._inner_pid else ():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+
+    def _reap(self) -> None:
+        code = self._child.poll()
+        if code is None:
+            return
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self.cut()  # bubblewrap itself was killed: what it held dies with it, and now
+        if self._inner is not None:
+            os.close(self._inner)
+            self._inner = None
+        self.out_of_memory = self._group.out_of_memory()
+        self._group.kill()
+        self._loop.call_soon(self._leave, 20)
+        self.ended.set_result(_how(code))
+
+    def _leave(self, tries: int) -> None:
+        """Take the control groups away; a process that is still dying keeps one for some milliseconds."""
+        if not self._group.remove() and tries:
+            self._loop.call_later(0.01, self._leave, tries - 1)
+
+
+async def spawn(order: Order, group: Group) -> Process:
+    """Build the sandbox and see its interpreter run; raises NotStartedError, and leaves nothing then."""
+    with ExitStack() as ours, ExitStack() as theirs:
+        told, tell = _pipe(ours, theirs)
+        blocked, unblock = _pipe(theirs, ours)
+        runs, started = _pipe(ours, theirs)
+        process = Process(_bubblewrap(order, tell, blocked, started), group)
+        theirs.close()
+        try:
+            async with asyncio.timeout(_SET_UP_S):
+                process.adopt(_child_pid(await _until(told, b"}")))
+                os.write(unblock, b"1")
+                if not await _until(runs, b"1"):
+                    raise NotStartedError("the interpreter did not start")
+        except (TimeoutError, OSError, ValueError, NotStartedError) as fault:
+            how = await process.kill()
+            why = str(fault) or "it took too long"  # a timeout has no words of its own
+            raise NotStartedError(f"the sandbox ended with {how}: {why}") from None
+        except BaseException:
+            await process.kill()
+            raise
+    return process
+
+
+def _bubblewrap(order: Order, tell: int, blocked: int, started: int) -> subprocess.Popen[bytes]:
+    with ExitStack() as files:
+        filters = _memory_file("seccomp", order.seccomp, files)
+        options = _memory_file("options", b"".join(os.fsencode(one) + b"\0" for one in order.options), files)
+        numbers = ("--info-fd", tell, "--block-fd", blocked, "--seccomp", filters, "--args", options)
+        return subprocess.Popen(  # noqa: S603 - an argument list that sandbox builds
+            (order.label, *map(str, numbers), "--", *order.command(order.listener, started)),
+            executable=order.bwrap,
+            stdin=subprocess.DEVNULL,
+            stdout=order.output,
+            stderr=order.output,
+            pass_fds=(tell, blocked, started, order.listener, filters, options),
+            cwd="/",
+            env={},
+        )
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """The two ends of a pipe, each closed by its owner."""
+    read, write = os.pipe()
+    reader.callback(os.close, read)
+    writer.callback(os.close, write)
+    return read, write
+
+
+def _memory_file(name: str, content: bytes, owner: ExitStack) -> int:
+    number = os.memfd_create(name, os.MFD_CLOEXEC)
+    owner.callback(os.close, number)
+    os.write(number, content)
+    os.lseek(number, 0, os.SEEK_SET)
+    return number
+
+
+async def _until(pipe: int, mark: bytes) -> bytes:
+    """What a pipe gives up to and with ``mark``; b"" when it ends before."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(pipe, False)
+    read = b""
+    while mark not in read:
+        readable = asyncio.Event()
+        loop.add_reader(pipe, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(pipe)
+        data = os.read(pipe, 4096)
+        if not data:
+            return b""
+        read += data
+    return read
+
+
+def _child_pid(info: bytes) -> int:
+    """The process that bubblewrap's ``--info-fd`` names; ValueError when it ended before it could."""
+    if not info:
+        raise ValueError("bubblewrap could not build it")
+    return int(json.loads(info)["child-pid"])
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _parent(pid: int) -> int:
+    """The parent of a process, from the field after its name in ``/proc/PID/stat``; 0 when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    return int(stat.rpartition(b")")[2].split()[1])
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        return f"signal {-code}"
+    return f"signal {code - _SIGNALLED}" if code > _SIGNALLED else f"exit {code}"

@@ -1,0 +1,332 @@
+"""One instance as it runs: the shell around ``instance.State``.
+
+It is started once for all who ask, and stopped when idle. Everything happens on one loop, in the main thread.
+A change of phase is told to ``event``, but for the flips between ready and idle, which calls make thousands
+of times a second. The descriptors of an ended process stay open while a call still holds the instance, so
+that no number is used again under it.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reconciler.model.recipes import Recipe
+from reconciler.model.status import InstanceSeen, Reason
+from reconciler.runtime import cell, host, instance, sandbox
+from reconciler.runtime.cell import Cell, Endpoint, Site
+from reconciler.runtime.environments import Environments, NotBuiltError
+from reconciler.runtime.identities import Identities
+from reconciler.runtime.limits import Limits
+from reconciler.runtime.objects import Objects
+from reconciler.runtime.process import NotStartedError
+from reconciler.runtime.ringlog import RingLog
+from reconciler.runtime.walls import SandboxUnavailable, Walls
+
+_PATIENCE_S = 0.25  # a back-off this short is waited for; a longer one is told
+_REBUILD_S = 1.0  # at least, between two tries to install an environment
+
+
+class Unready(Exception):  # noqa: N818 - it is an answer: there is no process now
+    """Why an instance has no process now: a reason of the closed list, and words for operators."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What all instances of one supervisor share."""
+
+    run: Path  # <run>/i
+    owner: str
+    kit: Path
+    objects: Objects
+    environments: Environments
+    identities: Identities
+    limits: Limits
+    walls: Callable[[], asyncio.Future[Walls]]
+    log: Callable[[str], RingLog]
+    event: Callable[[InstanceSeen], None]
+
+
+class Running:
+    """One declared instance."""
+
+    def __init__(self, recipe: Recipe, shop: Workshop) -> None:
+        self.recipe = recipe
+        self.name = str(recipe.name)
+        self.gone = asyncio.Event()  # retired, and nothing of it runs
+        self._shop = shop
+        self._loop = asyncio.get_running_loop()
+        self._state = instance.State()
+        self._walls: Mapping[str, str] = {}
+        self._cell: Cell | None = None
+        self._outlived: list[Endpoint] = []  # of ended processes, while calls hold the instance
+        self._blame: tuple[Reason | None, str] | None = None  # why we end the process ourselves
+        self._started_at = ""
+        self._idle_since = 0.0
+        self._building: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[Endpoint] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def prepare(self) -> None:
+        """Begin to install what it needs, in the background."""
+        if self.recipe.environment and self._shop.environments.path(self.recipe.environment) is None:
+            self._become(self._state.building("what it needs is being installed"))
+            self._building = self._loop.create_task(self._build())
+
+    async def ready(self) -> Endpoint:
+        """The running process, started when needed, once for all who ask; raises Unready."""
+        while self._stopping is not None:
+            await asyncio.shield(self._stopping)
+        if self._retiring:
+            raise Unready("Draining", "it takes no new calls: it is being stopped")
+        if self._cell is not None:
+            return self._cell.endpoint
+        if self._starting is None:
+            self._starting = self._loop.create_task(self._start())
+            self._starting.add_done_callback(self._start_is_over)
+        return await asyncio.shield(self._starting)
+
+    def hold(self) -> None:
+        """A call needs the process: it does not stop for being idle."""
+        self._become(self._state.held(1))
+
+    def release(self) -> None:
+        """A call is over."""
+        self._become(self._state.held(-1))
+        if self._state.holds:
+            return
+        self._idle_since = self._loop.time()
+        while self._outlived:
+            self._outlived.pop().close()
+        self._wind_down()
+
+    def answered(self) -> None:
+        """The process answered: its start is over."""
+        if self._cell is None or self._state.answered:
+            return
+        self._become(self._state.answering())
+        self._idle_since = self._loop.time()
+        self._watch(self.recipe.idle_stop_s, self._rest)
+
+    def broken(self, reason: Reason | None, message: str) -> None:
+        """The process is of no use: end it, and let the back-off apply."""
+        if self._cell is not None and self._stopping is None and not self._cell.process.ended.done():
+            self._blame = (reason, message)
+            self._cell.process.cut()
+
+    def recall(self) -> None:
+        """It is wanted again."""
+        if not self._retiring:
+            return
+        self.gone.clear()
+        self._become(self._state.recalled())
+        if not self._state.running:
+            self.prepare()
+
+    def retire(self) -> None:
+        """End it when its last call is over; ``gone`` says when."""
+        if self._building is not None:
+            self._building.cancel()
+        if not self._retiring:
+            self._become(self._state.retiring())
+        self._wind_down()
+
+    async def close(self) -> None:
+        """End it now, calls or not."""
+        for task in (self._building, self._starting):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if self._cell is not None and self._stopping is None:
+            self._stop()
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+        while self._outlived:
+            self._outlived.pop().close()
+
+    def seen(self) -> InstanceSeen:
+        """What is observed of it now."""
+        state = self._state
+        return InstanceSeen(
+            name=self.name,
+            phase="draining" if state.phase == "retired" else state.phase,
+            pid=self._cell.process.pid if self._cell is not None else None,
+            started_at=self._started_at if self._cell is not None else "",
+            restarts=state.restarts,
+            last_exit=state.last_exit,
+            reason=state.reason,
+            message=state.message,
+            calls=state.holds,
+            walls=self._walls,
+        )
+
+    # building and starting
+
+    async def _build(self) -> None:
+        """Install the environment, again and again until that works: its cause may go without any edit."""
+        while True:
+            try:
+                code = self._shop.objects.path(self.recipe.code)
+                lock = (code / "requirements.lock").read_bytes() if code else b""
+                await self._shop.environments.build(self.recipe.environment, lock, self._told)
+                break
+            except (NotBuiltError, OSError) as fault:
+                message = f"cannot install what it needs: {fault}"
+                self._become(self._state.refused("ReconcileError", message, self._loop.time()))
+            await asyncio.sleep(max(_REBUILD_S, self._state.wait_s(self._loop.time())))
+            self._become(self._state.building(self._state.message))
+        self._become(self._state.built())
+
+    def _told(self, line: str) -> None:
+        if self._state.phase == "building":
+            self._become(self._state.building(line))
+            self._shop.event(self.seen())
+
+    async def _start(self) -> Endpoint:
+        if self._building is not None and not self._building.done():
+            await asyncio.wait((self._building,), timeout=self.recipe.ready_timeout_s)
+            if not self._building.done():
+                raise Unready(self._state.reason or "Starting", self._state.message)
+        wait_s = self._state.wait_s(self._loop.time())
+        if wait_s > _PATIENCE_S:
+            words = f"{self._state.message}; it may start again in {wait_s:.1f} s"
+            raise Unready(self._state.reason or "Starting", words)
+        await asyncio.sleep(wait_s)
+        try:
+            self._walls = (await asyncio.shield(self._shop.walls())).standing
+            place = self._place()
+            self._become(self._state.started(self._loop.time()))
+            site = Site(self._shop.run / self.name, self._shop.owner, self._shop.limits, self._log)
+            made = await cell.opened(site, place, self.recipe.sandbox)
+        except (SandboxUnavailable, host.Missing) as fault:
+            raise self._refuse("SandboxUnavailable", str(fault)) from None
+        except NotStartedError as fault:
+            # No code of the connector has run: the last line is bubblewrap's or the interpreter's.
+            raise self._refuse("SandboxUnavailable", f"{fault}; {self._log.last_line()}") from None
+        except ValueError as fault:
+            raise self._refuse("ReconcileError", str(fault)) from None
+        except Exception as fault:
+            self._refuse("InternalError", f"its start met {type(fault).__name__}")
+            raise
+        return self._stands(made)
+
+    def _stands(self, made: Cell) -> Endpoint:
+        self._cell = made
+        self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        made.process.ended.add_done_callback(self._on_end)
+        self._watch(self.recipe.ready_timeout_s, self._late)
+        self._shop.event(self.seen())
+        self._wind_down()
+        return made.endpoint
+
+    def _place(self) -> sandbox.Place:
+        """Everything the sandbox shows; raises ValueError or host.Missing with the words of a condition."""
+        recipe, shop = self.recipe, self._shop
+        if recipe.runtime != "python" or recipe.secrets or recipe.sandbox.gpu:
+            raise ValueError("connectors that are not python, take secrets or need a GPU are not built yet")
+        code = shop.objects.path(recipe.code)
+        if code is None:
+            raise ValueError("its pinned code is gone: apply the configuration again")
+        environment = shop.environments.path(recipe.environment) if recipe.environment else None
+        if recipe.environment and environment is None:
+            raise ValueError("what it needs is not installed")
+        programs = tuple(host.program(name) for name in recipe.sandbox.programs)
+        return sandbox.Place(
+            app=str(code),
+            entry=recipe.entry,
+            kit=str(shop.kit),
+            environment=str(environment or ""),
+            inbox=str(shop.run / self.name / "in"),
+            uid=shop.identities.uid(recipe.connector) if host.survey().root else os.geteuid(),
+            variables=sandbox.variables(recipe),
+            needs=programs + tuple(host.readable(path) for path in recipe.sandbox.read),
+        )
+
+    def _refuse(self, reason: Reason, message: str) -> Unready:
+        self._become(self._state.refused(reason, message, self._loop.time()))
+        self._wind_down()
+        return Unready(reason, message)
+
+    def _start_is_over(self, task: asyncio.Task[Endpoint]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            task.exception()  # whoever asked may have left: that is no fault to report
+
+    # stopping and ending
+
+    def _late(self) -> None:
+        self.broken("StartTimeout", f"it did not answer within {self.recipe.ready_timeout_s:g} s")
+
+    def _rest(self) -> None:
+        """Stop it when it has been idle long enough, else look again when it may have been."""
+        idle_s = self._loop.time() - self._idle_since
+        if self._state.phase == "idle" and idle_s >= self.recipe.idle_stop_s:
+            self._stop()
+        else:
+            busy = self._state.phase != "idle"
+            self._watch(self.recipe.idle_stop_s if busy else self.recipe.idle_stop_s - idle_s, self._rest)
+
+    def _wind_down(self) -> None:
+        """Go on with a retirement, as far as calls let it."""
+        if self._state.phase == "retired":
+            self.gone.set()
+        elif self._state.phase == "draining" and not self._state.holds and self._cell is not None:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._stopping is None and self._cell is not None:
+            self._stopping = self._loop.create_task(self._stop_process(self._cell))
+
+    async def _stop_process(self, made: Cell) -> None:
+        try:
+            await made.process.stop()
+        finally:
+            self._stopping = None
+
+    def _on_end(self, ended: asyncio.Future[str]) -> None:
+        made, self._cell = self._cell, None
+        assert made is not None  # noqa: S101 - a cell ends once
+        if self._timer is not None:
+            self._timer.cancel()
+        made.clear()
+        if self._state.holds:
+            self._outlived.append(made.endpoint)
+        else:
+            made.endpoint.close()
+        blame, self._blame = self._blame, None
+        how = ended.result()
+        if self._stopping is not None:
+            self._become(self._state.stopped(how))
+        else:
+            if made.process.out_of_memory:
+                blame = ("OutOfMemory", f"it needed more than {self.recipe.sandbox.memory_bytes} bytes")
+            reason, message = blame or (None, f"its process ended with {how}; its log says more")
+            self._become(self._state.ended(how, reason, message, self._loop.time()))
+        self._wind_down()
+
+    def _watch(self, after_s: float, then: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(after_s, then)
+
+    def _become(self, state: instance.State) -> None:
+        before, self._state = self._state, state
+        flip = {before.phase, state.phase} == {"ready", "idle"}
+        if state.phase != before.phase and state.phase != "retired" and not flip:
+            self._shop.event(self.seen())
+
+    @property
+    def _retiring(self) -> bool:
+        return self._state.phase in {"draining", "retired"}
+
+    @property
+    def _log(self) -> RingLog:
+        return self._shop.log(self.recipe.binding)

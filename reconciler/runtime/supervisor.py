@@ -1,0 +1,177 @@
+"""All connectors of one controller as processes: declared, started by the first call, held, retired.
+
+The face of this room. One supervisor has one state folder and one run folder; what an earlier one left behind
+is ended before anything starts. It must live in the main thread: a sandbox dies with the thread that spawned
+it. Never JSON-RPC, never a tool's name: whoever speaks to a connector says when it answered or is broken.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.model.names import InstanceName
+from reconciler.model.problems import Bug
+from reconciler.model.recipes import Pinned, Recipe
+from reconciler.model.status import InstanceSeen, Reason
+from reconciler.runtime import leftovers
+from reconciler.runtime.cell import Endpoint
+from reconciler.runtime.environments import Environments
+from reconciler.runtime.identities import Identities
+from reconciler.runtime.limits import Limits
+from reconciler.runtime.objects import Objects
+from reconciler.runtime.ringlog import RingLog
+from reconciler.runtime.running import Running, Unready, Workshop
+from reconciler.runtime.walls import Walls, probe
+
+__all__ = ["Endpoint", "RuntimeFolders", "Supervisor", "Unready"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFolders:
+    """Where a supervisor keeps things (``state``) and has its sockets (``run``); nobody else's."""
+
+    state: Path
+    run: Path
+
+
+class Supervisor:
+    """Keeps declared instances. Made inside a running loop, in the main thread; ``close`` leaves nothing."""
+
+    def __init__(self, folders: RuntimeFolders, *, event: Callable[[InstanceSeen], None], kit: Path) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise Bug("a supervisor lives in the main thread: sandboxes die with the thread that spawns them")
+        self._loop = asyncio.get_running_loop()
+        self._run = folders.run / "i"
+        self._logs: dict[str, RingLog] = {}
+        self._log_folder = folders.state / "logs"
+        self._units: dict[InstanceName, Running] = {}
+        self._pinning: Counter[str] = Counter()
+        self._walls: asyncio.Task[Walls] | None = None
+        owner = hashlib.sha256(os.fsencode(folders.state.resolve())).hexdigest()[:12]
+        leftovers.sweep(owner)
+        self._limits = Limits(owner)
+        self._limits.sweep()
+        shutil.rmtree(self._run, ignore_errors=True)
+        self._run.mkdir(mode=0o700, parents=True)
+        self._log_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._objects = Objects(folders.state / "objects")
+        self._environments = Environments(folders.state / "envs")
+        self._shop = Workshop(
+            run=self._run,
+            owner=owner,
+            kit=self._objects.pin_kit(kit),
+            objects=self._objects,
+            environments=self._environments,
+            identities=Identities(folders.state / "uids.json"),
+            limits=self._limits,
+            walls=self._probed,
+            log=self._log,
+            event=event,
+        )
+
+    async def declare(self, recipe: Recipe, code: Pinned | None) -> InstanceName:
+        """Pin an instance's code and begin to install what it needs; nothing starts before a call.
+
+        ``code`` None: it is pinned already (a session of an earlier controller). Declaring twice changes
+        nothing; declaring what is being retired keeps it. ValueError when code and digest disagree.
+        """
+        name = recipe.name
+        self._pinning[recipe.code] += 1
+        try:
+            if code is not None:
+                await asyncio.to_thread(self._objects.pin, recipe.code, code.files, code.executable)
+            unit = self._units.get(name)
+            if unit is not None:
+                unit.recall()
+            else:
+                unit = self._units[name] = Running(recipe, self._shop)
+                unit.prepare()
+        finally:
+            self._pinning[recipe.code] -= 1
+        return name
+
+    async def retire(self, name: InstanceName) -> None:
+        """Take no new calls, wait for those that run, stop it, and forget its code with its last user.
+
+        Returns when that is done, or when the instance was declared again meanwhile.
+        """
+        unit = self._units.get(name)
+        if unit is None:
+            return
+        unit.retire()
+        await unit.gone.wait()
+        if self._units.get(name) is unit and unit.gone.is_set():
+            del self._units[name]
+            self._forget(unit.recipe.code)
+
+    async def ready(self, name: InstanceName) -> Endpoint:
+        """The running connector, started when needed: one process, however many ask. Raises Unready."""
+        unit = self._units.get(name)
+        if unit is None:
+            raise Unready("UnresolvedReference", f"{name} is not declared")
+        return await unit.ready()
+
+    def hold(self, name: InstanceName) -> None:
+        """A call needs this instance's process until ``release``; holds count."""
+        if (unit := self._units.get(name)) is not None:
+            unit.hold()
+
+    def release(self, name: InstanceName) -> None:
+        """One call is over. What was not held cannot be released: Bug."""
+        if (unit := self._units.get(name)) is not None:
+            unit.release()
+
+    def answered(self, name: InstanceName) -> None:
+        """The connector answered its first question: it is ready."""
+        if (unit := self._units.get(name)) is not None:
+            unit.answered()
+
+    def broken(self, name: InstanceName, reason: Reason | None, message: str) -> None:
+        """The connector is of no use: end its process; the next start waits for the back-off."""
+        if (unit := self._units.get(name)) is not None:
+            unit.broken(reason, message)
+
+    def observe(self) -> tuple[InstanceSeen, ...]:
+        """What there is now, sorted by name."""
+        return tuple(sorted((unit.seen() for unit in self._units.values()), key=lambda seen: seen.name))
+
+    def prune(self) -> tuple[str, ...]:
+        """Remove pinned code that no declared instance uses; call it once all that is wanted is declared."""
+        return self._objects.prune({unit.recipe.code for unit in self._units.values()} | set(+self._pinning))
+
+    async def walls(self) -> Walls:
+        """Which walls stand; asked once of a trial run. Raises walls.SandboxUnavailable."""
+        return await asyncio.shield(self._probed())
+
+    async def close(self) -> None:
+        """End every process, calls or not, and every installation; nothing is left but state."""
+        if self._walls is not None:
+            await asyncio.wait((self._walls,))
+        await asyncio.gather(*(unit.close() for unit in self._units.values()))
+        await self._environments.close()
+        self._units.clear()
+        shutil.rmtree(self._run, ignore_errors=True)
+        self._limits.close()
+
+    def _forget(self, code: str) -> None:
+        users = {unit.recipe.code for unit in self._units.values()} | set(+self._pinning)
+        if code not in users:
+            self._objects.remove(code)
+
+    def _probed(self) -> asyncio.Task[Walls]:
+        """The trial, once; a trial that failed is repeated by the next start, since causes go away."""
+        failed = self._walls is not None and self._walls.done() and self._walls.exception() is not None
+        if self._walls is None or failed:
+            self._walls = self._loop.create_task(probe(self._run, self._limits))
+        return self._walls
+
+    def _log(self, binding: str) -> RingLog:
+        if binding not in self._logs:
+            self._logs[binding] = RingLog(self._log_folder / f"{binding}.log")
+        return self._logs[binding]
