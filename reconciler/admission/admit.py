@@ -15,7 +15,7 @@ from typing import cast
 
 from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, wiring
 from reconciler.admission.selection import Selected
-from reconciler.admission.view import FolderKey, Key, LockKey, Surroundings, View, inside
+from reconciler.admission.view import FolderKey, Key, LockKey, Surroundings, View, inside, lock_is_unread
 from reconciler.config import paths, places
 from reconciler.model.contract import Contract, compiled
 from reconciler.model.inventory import Fault, Inventory, Layer, LockEntry, Resource
@@ -137,8 +137,8 @@ class _Run:
         changed, gone = _changed(before.resources if before else {}, self.inventory.resources)
         texts = self.texts.keys() | self.past.texts.keys()
         changed |= {ref for ref in texts if self.texts.get(ref) != self.past.texts.get(ref)}
-        written = self.inventory.resources.keys() | self.texts.keys() if gone or self.past.texts else set()
-        gone = {ref for ref in gone | (self.past.texts.keys() & changed) if ref not in written}
+        doubtful = gone | {ref for ref in texts if ref in changed}
+        gone = {ref for ref in doubtful if ref not in self.inventory.resources and ref not in self.texts}
         for ref in gone:
             self._forget(ref)
         for ref in changed - gone:
@@ -431,7 +431,7 @@ def _changed(old: Resources, new: Resources) -> tuple[set[ObjectRef], set[Object
     kept = set(map(id, after[start:]))
     changed = {one.ref for one in after[start:] if id(one) not in known}
     gone = {one.ref for one in before[start:] if id(one) not in kept}
-    return changed, gone - new.keys()
+    return changed, {ref for ref in gone if ref not in new}
 
 
 def _changed_locks(before: Inventory | None, now: Inventory) -> Iterable[LockKey]:
@@ -441,6 +441,8 @@ def _changed_locks(before: Inventory | None, now: Inventory) -> Iterable[LockKey
         for version in old.keys() | new.keys():
             if old.get(version) != new.get(version):
                 yield LockKey(layer, version)
+        if (before is not None and lock_is_unread(before, layer)) != lock_is_unread(now, layer):
+            yield LockKey(layer, "")
 
 
 def _entries(inventory: Inventory, layer: Layer) -> Mapping[str, LockEntry]:

@@ -188,17 +188,24 @@ class Selections:
                 return
 
     def _draft(self, choice: Choice, interface: Resource[Interface]) -> Iterator[Problem]:
-        if self._view.locked(interface.layer, interface.ref.name) is None:
-            yield Problem(
-                code="A208",
-                what=f"{interface.ref.name} is a draft: handler.lock does not list it",
-                why="an agent relies on a version that can no longer change",
-                mend=f"run `handler lock add {interface.ref.name}` once it is reviewed",
-                at=Span(choice.where.file),
-                path=choice.path,
-                about=self._about,
-                reason="UnresolvedReference",
-            )
+        version = interface.ref.name
+        if self._view.locked(interface.layer, version) is not None:
+            return
+        unread = self._view.lock_is_unread(interface.layer)
+        yield Problem(
+            code="A224" if unread else "A208",
+            what="waits for handler.lock"
+            if unread
+            else f"{version} is a draft: handler.lock does not list it",
+            why="an agent relies on a version that can no longer change",
+            mend="mend handler.lock first"
+            if unread
+            else f"run `handler lock add {version}` once it is reviewed",
+            at=Span(choice.where.file),
+            path=choice.path,
+            about=self._about,
+            reason="WaitsFor" if unread else "UnresolvedReference",
+        )
 
     def _clashes(self, before: list[Selected], new: Selected) -> Iterator[Problem]:
         """S5: full tool names are unique within an agent."""

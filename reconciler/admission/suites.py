@@ -82,8 +82,9 @@ def _shape(suite: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _values(case: Case, index: int, why: str) -> Iterator[Finding]:
+    misspelt = {nearest(key, _KEYS) for key in case.keys() - set(_KEYS)}
     for key, kind, words in (("name", str, "text"), ("tool", str, "text"), ("input", dict, "a table")):
-        if not isinstance(case.get(key), kind):
+        if not isinstance(case.get(key), kind) and key not in misspelt:
             what = f"{quoted(key)} of the case is missing or not {words}"
             yield Finding("I243", ("case", index), what, why, f"write {key} as {words}")
     if case.get("tier", "conformance") not in _TIERS:

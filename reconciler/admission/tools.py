@@ -129,8 +129,9 @@ def _shape(value: object) -> Iterator[Finding]:
         if not isinstance(tool, dict):
             yield Finding("I204", (index,), "the tool is not an object", why, 'write {"name": …}')
             continue
+        misspelt = {nearest(key, _KEYS) for key in tool.keys() - _KEYS.keys()}
         for key in _REQUIRED:
-            if key not in tool:
+            if key not in tool and key not in misspelt:
                 yield Finding("I204", (index,), f"the tool has no {quoted(key)}", why, f'write "{key}"')
         yield from _keys(tool, _KEYS, (index,), why)
         if isinstance(tool.get("annotations"), dict):

@@ -14,14 +14,15 @@ from typing import NamedTuple, TypeVar
 from reconciler.model.contract import Contract
 from reconciler.model.inventory import Fault, Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
-from reconciler.model.problems import Problem
+from reconciler.model.problems import Problem, Severity
 from reconciler.model.resources import Binding, Connector, Interface, Project, Record
 
 R = TypeVar("R", bound=Record)
+LOCK = "handler.lock"
 
 
 class LockKey(NamedTuple):
-    """The question "what does this layer's ``handler.lock`` say of this version?"."""
+    """The question "what does this layer's ``handler.lock`` say of this version?" ("": can it be read?)."""
 
     layer: Layer
     version: str
@@ -139,6 +140,11 @@ class View:
         lock = self.inventory.locks.get(layer)
         return lock.entries.get(version) if lock else None
 
+    def lock_is_unread(self, layer: Layer) -> bool:
+        """Whether the layer's ``handler.lock`` is there and could not be read."""
+        self.reads.add(LockKey(layer, ""))
+        return lock_is_unread(self.inventory, layer)
+
     def folder_faults(self, ref: ObjectRef) -> tuple[tuple[str, Fault], ...]:
         """What lies in the object's folder and could not be taken in, by path."""
         self.reads.add(FolderKey(ref))
@@ -162,6 +168,14 @@ class View:
 
 
 Rule = Callable[[View, Resource[R]], Iterator[Problem]]
+
+
+def lock_is_unread(inventory: Inventory, layer: Layer) -> bool:
+    """Whether a layer's ``handler.lock`` was refused as a text."""
+    lock = inventory.locks.get(layer)
+    if (layer, LOCK) not in inventory.sources or (lock and lock.entries):
+        return False
+    return any(p.at.file == LOCK and p.severity is Severity.ERROR for p in inventory.problems)
 
 
 def inside(resource: Resource[R]) -> Mapping[str, bytes]:

@@ -1,0 +1,270 @@
+"""Every problem of a connector: the exact words, and that each mend mends."""
+
+import pytest
+
+from reconciler.admission import connectors
+from reconciler.model.inventory import Fault
+from reconciler.model.names import Kind, ObjectRef
+from tests.admission import build
+from tests.admission.build import Files, connector
+from tests.admission.table import Bad, check
+
+C = "connectors/c/connector.toml"
+OCR = build.interface()
+HASH = f"--hash=sha256:{'0' * 64}"
+
+
+def bad(code: str, config: Files, path: str, what: str, mend: str, **more: object) -> Bad:
+    file = str(more.pop("file", C))
+    return Bad(code, config, file, path, what, mend, catalog=OCR, **more)  # type: ignore[arg-type]
+
+
+def c(more: str, **files: str) -> Files:
+    return connector("c", "ocr/v1", more=more) | {
+        f"connectors/c/{name}": text for name, text in files.items()
+    }
+
+
+def top(more: str) -> Files:
+    """A connector with more keys at the top of its file."""
+    return {**connector("c", "ocr/v1"), C: build.CONNECTOR.format(name="c", implements='"ocr/v1"') + more}
+
+
+SLOT = '[secretSlots.key]\nheader = "x-key"\n'
+
+ROWS = [
+    bad(
+        "C201",
+        connector("c", "orc/v1"),
+        "implements[0]",
+        "interface 'orc/v1' does not exist",
+        "write 'ocr/v1'",
+        fix=(C, "orc/v1", "ocr/v1"),
+        reason="UnresolvedReference",
+    ),
+    bad(
+        "C202",
+        connector("c", "ocr/v1", "ocr/v1"),
+        "implements[1]",
+        "ocr/v1 stands twice",
+        "delete one 'ocr/v1'",
+        fix=connector("c", "ocr/v1"),
+    ),
+    bad(
+        "C203",
+        build.interface("tts", tools=[]) | connector("c", "tts/v1"),
+        "implements[0]",
+        "waits for interface/tts/v1",
+        "mend interface/tts/v1 first",
+        fix=build.interface("tts"),
+        reason="WaitsFor",
+        alone=False,
+    ),
+    bad(
+        "C204",
+        {C: build.CONNECTOR.format(name="c", implements='"ocr/v1"')},
+        "",
+        "nothing says what runs the connector",
+        "add main.py, or write runtime",
+        fix={"connectors/c/main.py": ""},
+    ),
+    bad(
+        "C204",
+        c("", **{"main.ts": ""}),
+        "",
+        "main.py and main.ts both stand here",
+        'write runtime = "python"',
+        fix=(C, "", 'runtime = "python"'),
+    ),
+    bad(
+        "C205",
+        top('runtime = "mcp"\n'),
+        "runtime",
+        "'command' is missing",
+        "write command",
+    ),
+    bad(
+        "C206",
+        top('url = "https://example.com/mcp"\n'),
+        "url",
+        "'url' says nothing to runtime python",
+        "delete 'url'",
+    ),
+    bad(
+        "C207",
+        top('entry = "man.py"\n'),
+        "entry",
+        "the entry 'man.py' is not in the folder",
+        "write 'main.py'",
+        fix=(C, "man.py", "main.py"),
+    ),
+    bad(
+        "C207",
+        top('runtime = "python"\nentry = "../x/main.py"\n'),
+        "entry",
+        "the entry '../x/main.py' lies outside the folder",
+        "write 'main.py'",
+        fix=(C, "../x/main.py", "main.py"),
+    ),
+    bad(
+        "C208",
+        connector("c", "ocr/v1"),
+        "",
+        "connectors/c/assets/x cannot be taken in: symlink",
+        "replace connectors/c/assets/x by a plain file, or delete it",
+        file="connectors/c/assets/x",
+        faults={"connectors/c/assets/x": Fault("symlink")},
+    ),
+    bad(
+        "C209",
+        c("", **{"requirements.lock": "# fixed\nnumpy>=2\n"}),
+        "",
+        "cannot read 'numpy>=2' as a fixed requirement",
+        "write NAME==VERSION --hash=sha256:DIGEST, as `pip-compile --generate-hashes` does",
+        file="connectors/c/requirements.lock",
+    ),
+    bad(
+        "C210",
+        c("[secretSlots.api-key]\n"),
+        "secretSlots.api-key",
+        "the slot 'api-key' has neither env nor header",
+        'write env = "API_KEY"',
+        fix=(C, "[secretSlots.api-key]", '[secretSlots.api-key]\nenv = "API_KEY"'),
+    ),
+    bad(
+        "C210",
+        c('[secretSlots.key]\nenv = "KEY"\nvia = "gate"\n'),
+        "secretSlots.key.via",
+        "the slot 'key' goes via gate and has no header",
+        "write header",
+    ),
+    bad(
+        "C210",
+        c(SLOT + 'via = "file"\n'),
+        "secretSlots.key.via",
+        "the slot 'key' goes via file and has no env",
+        'write env = "KEY"',
+        fix=(C, 'header = "x-key"', 'header = "x-key"\nenv = "KEY"'),
+    ),
+    bad(
+        "C211",
+        c('[settings.path]\nenv = "LD_PRELOAD"\ndescription = "d"\n'),
+        "settings.path.env",
+        "the variable 'LD_PRELOAD' is reserved",
+        "write 'CONNECTOR_LD_PRELOAD'",
+        fix=(C, "LD_PRELOAD", "CONNECTOR_LD_PRELOAD"),
+    ),
+    bad(
+        "C212",
+        c(
+            '[secretSlots.key]\nenv = "KEY"\n[settings.key]\nenv = "KEY"\ndescription = "d"\n',
+        ),
+        "settings.key.env",
+        "the variable 'KEY' is secretSlots.key's already",
+        "name another variable",
+    ),
+    bad(
+        "C213",
+        c("[settings.a]\ndescription = \"d\"\npattern = '(?=x)'\n"),
+        "settings.a.pattern",
+        "cannot run the pattern '(?=x)'",
+        "write a plain pattern",
+    ),
+    bad(
+        "C214",
+        c('[settings.a]\ndescription = "d"\nenum = ["x", "y"]\ndefault = "z"\n'),
+        "settings.a.default",
+        "the default 'z' is not one of 'x' or 'y'",
+        "write 'x'",
+        fix=(C, '"z"', "'x'"),
+    ),
+    bad(
+        "C214",
+        c('[settings.a]\ndescription = "d"\nenum = ["x", 1]\n'),
+        "settings.a.enum",
+        "the values are of several types",
+        "write values of one type",
+    ),
+    bad(
+        "C214",
+        c('[settings.a]\ndescription = "d"\npattern = \'^[a-z]+$\'\ndefault = "A"\n'),
+        "settings.a.default",
+        "the default 'A' does not match '^[a-z]+$'",
+        "write a value that fits, or leave the default out",
+    ),
+    bad(
+        "C215",
+        c('[sandbox]\nread = ["/usr/share/tesseract-ocr", "/"]\n'),
+        "sandbox.read[1]",
+        "the folder '/' is more than an engine's data",
+        "name the engine's own folder, like '/usr/share/tesseract-ocr'",
+    ),
+    bad(
+        "C215",
+        c('[sandbox]\nread = ["/usr/share/../../etc"]\n'),
+        "sandbox.read[0]",
+        "the folder '/usr/share/../../etc' is not written plainly",
+        "name the engine's own folder, like '/usr/share/tesseract-ocr'",
+        fix=(C, "/usr/share/../../etc", "/usr/share/tesseract-ocr"),
+    ),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_each_fault_is_told_in_its_own_words_and_its_mend_mends(row: Bad) -> None:
+    check(row)
+
+
+@pytest.mark.parametrize(
+    "folder", ["/home/ada", "/home", "/proc/1/root", "/home/ada/config/x", "/etc", "/dev"]
+)
+def test_no_sandbox_reads_a_persons_home_or_the_products_own_folders(folder: str) -> None:
+    files = c(f'[sandbox]\nread = ["{folder}"]\n')
+    assert build.only(build.judge(files, OCR), "C215")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"numpy==2.1.0 {HASH}",
+        f"numpy==2.1.0 \\\n    {HASH} \\\n    {HASH}  # via rapidocr",
+        f"a[b,c]==1.0+local ; python_version >= '3.11' {HASH}",
+        "# a comment\n\n",
+    ],
+)
+def test_requirements_that_are_fixed_by_hash_are_admitted(line: str) -> None:
+    files = c("", **{"requirements.lock": f"{line}\n"})
+    assert not build.judge(files, OCR).problems
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "numpy==2.1.0",
+        f"numpy {HASH}",
+        f"-e . {HASH}",
+        "--no-binary :all:",
+        "--index-url https://example.com/simple",
+        f"numpy @ https://example.com/numpy.whl {HASH}",
+        f"git+https://example.com/x.git {HASH}",
+        f"numpy==2.1.0 --hash=md5:{'0' * 32}",
+        f"numpy==2.* {HASH}",
+        "-r other.txt",
+    ],
+)
+def test_requirements_that_are_not_fixed_are_refused(line: str) -> None:
+    files = c("", **{"requirements.lock": f"{line}\n"})
+    assert build.only(build.judge(files, OCR), "C209").at.line == 1
+
+
+def test_the_runtime_and_the_entry_are_told_by_the_files() -> None:
+    files = (
+        connector("py", "ocr/v1")
+        | {"connectors/ts/connector.toml": build.CONNECTOR.format(name="ts", implements='"ocr/v1"')}
+        | {"connectors/ts/main.ts": ""}
+    )
+    seen = build.judge(files, OCR)
+    for name, runtime, entry in (("py", "python", "main.py"), ("ts", "deno", "main.ts")):
+        one = seen.in_force[ObjectRef(Kind.CONNECTOR, name)]
+        assert connectors.runtime(one) == runtime  # type: ignore[arg-type]
+        assert connectors.entry(one) == entry  # type: ignore[arg-type]
