@@ -1,0 +1,231 @@
+"""``handler call``: the command line of every interface, speaking MCP to the router as an agent does.
+
+Values given as ``key=value`` get the type that the tool's schema asks for; files are named by path, from the
+folder one is in. Inside a session it is that session that calls; outside, an agent's standing door, or with
+``--binding`` a session of its own over one binding, for operators. Exit codes: 0 answered, 1 one of the
+interface's closed errors (printed as JSON) or nobody answered, 2 a wrong command line.
+"""
+
+import json
+import os
+import sys
+
+from reconciler.doors import arguments as typing_of
+from reconciler.doors import bridge, client, lines, usage
+
+_VERSION = "2025-11-25"
+_ERROR_KEY = "ai.handler/error"
+_HANDSHAKE_S = 30.0
+_ANSWER_S = 86_400.0  # the router ends every call by the interface's own limit, long before
+_HELP = """\
+Usage: handler call TOOL [KEY=VALUE…] [--json TEXT|-] [--agent NAME | --binding NAME] [-o json]
+
+Calls one tool as an agent would, and prints its answer as JSON.
+
+  KEY=VALUE       an input, typed by the tool's schema; repeat a key for a list; files by path
+  --json TEXT     all inputs as one JSON object; '-' reads it from stdin
+  --agent NAME    with the services and limits of this agent (default: the session around, else the only one)
+  --binding NAME  through this binding alone, with the current folder as scope: for operators
+  -o json         one line, also on a terminal
+
+  handler call ocr_extract path=invoice.pdf languages=en languages=fr
+  handler call ocr_extract --json '{"path": "invoice.pdf"}' --binding ocr-tesseract
+
+  Exit: 0 answered, 1 one of the interface's errors or no answer, 2 wrong command line
+"""
+
+
+class _Ask:
+    """The command line of one call."""
+
+    def __init__(self, words: list[str]) -> None:
+        """Read it; raises ``usage.Usage``."""
+        options = {"--json": "", "--agent": "", "--binding": ""}
+        self.values: list[tuple[str, str]] = []
+        self.tool = ""
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            name, given, value = word.partition("=")
+            if name in options:
+                if not given and not rest:
+                    raise usage.Usage(f"{name} needs a value")
+                options[name] = value if given else rest.pop(0)
+            elif word.startswith("-") and word != "--":
+                raise usage.Usage(f"'{word}' is not an option of 'handler call'")
+            elif not self.tool and not given:
+                self.tool = word
+            elif word != "--":
+                self._value(word)
+        self.json, self.agent, self.binding = options["--json"], options["--agent"], options["--binding"]
+        self._check()
+
+    def _value(self, word: str) -> None:
+        key, given, value = word.partition("=")
+        if not given:
+            raise usage.Usage(f"'{word}' is no input: write KEY=VALUE")
+        self.values.append((key, value))
+
+    def _check(self) -> None:
+        if not self.tool:
+            raise usage.Usage("'handler call' wants a tool, like 'handler call ocr_extract path=a.pdf'")
+        if self.json and self.values:
+            raise usage.Usage("give the inputs either as KEY=VALUE or with --json")
+        if self.agent and self.binding:
+            raise usage.Usage("give either --agent or --binding")
+        if (self.agent or self.binding) and _inside():
+            raise usage.Usage("a session is open around this command, and it is the one that calls")
+
+
+class _Progress(lines.Listener):
+    """Shows progress on a terminal, in one line that is wiped in the end."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def progress(self, params: lines.Json) -> None:
+        done, total = params.get("progress"), params.get("total")
+        sys.stderr.write(f"\r\x1b[K… {done}" + (f" of {total}" if total is not None else ""))
+        sys.stderr.flush()
+        self._shown = True
+
+    def wipe(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+
+
+def run(settings: usage.Settings, words: list[str]) -> int:
+    """Run ``handler call``; the exit code. Raises ``usage.Usage`` and ``client.NoController``."""
+    if "--help" in words or "-h" in words:
+        sys.stdout.write(_HELP)
+        return 0
+    ask = _Ask(words)
+    given = _given(ask)
+    if not ask.binding:
+        return _over(_door(ask, settings), ask, given, settings)
+    control = client.Client(settings.config)
+    opened = control.ask("session.open", {"binding": ask.binding, "scope": [typing_of.here()]})
+    try:
+        return _over(str(opened.get("services")), ask, given, settings)
+    finally:
+        control.ask("session.close", {"session": opened.get("session")})
+
+
+def _inside() -> str:
+    return os.environ.get("HANDLER_SERVICES") or os.environ.get("HANDLER_SESSION") or ""
+
+
+def _given(ask: _Ask) -> lines.Json | None:
+    """The inputs that ``--json`` gives, or None."""
+    if not ask.json:
+        return None
+    text = sys.stdin.read() if ask.json == "-" else ask.json
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise usage.Usage(f"--json is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise usage.Usage('--json wants one object, like \'{"path": "a.pdf"}\'')
+    return value
+
+
+def _door(ask: _Ask, settings: usage.Settings) -> str:
+    if services := os.environ.get("HANDLER_SERVICES"):
+        return services
+    try:
+        return bridge.standing_door("services", ask.agent, settings.config)
+    except bridge.Usage as fault:
+        raise usage.Usage(str(fault)) from None
+    except bridge.NoDoor:
+        raise client.NoController(bridge.why_not("", settings.config)) from None
+
+
+def _over(path: str, ask: _Ask, given: lines.Json | None, settings: usage.Settings) -> int:
+    try:
+        line = lines.Line(path)
+    except OSError as error:
+        why = "the session is over" if _inside() else bridge.why_not(path, settings.config)
+        raise client.NoController(f"cannot call {ask.tool}: {why}") from error
+    try:
+        schema = _schema(line, ask.tool)
+        values = typing_of.typed(ask.values, schema, ask.tool) if given is None else given
+        return _called(line, ask.tool, values, settings)
+    except lines.Fault as fault:
+        return _failed(str(fault))
+    except lines.Late:
+        return _failed(f"{ask.tool} did not answer in time")
+    except lines.Lost as fault:
+        return _failed(f"{ask.tool} was not answered: {fault}")
+    finally:
+        line.close()
+
+
+def _failed(why: str) -> int:
+    sys.stderr.write(f"handler: {why}\n")
+    return 1
+
+
+def _schema(line: lines.Line, tool: str) -> lines.Json:
+    """The input schema of a tool, asked of the router; raises ``usage.Usage`` for a tool it does not have."""
+    from reconciler import __version__  # noqa: PLC0415
+
+    client_info = {"name": "handler", "version": __version__}
+    hello: lines.Json = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": client_info}
+    first = line.post("initialize", hello)
+    line.tell("notifications/initialized", {})
+    number = line.post("tools/list", {})
+    line.answer(first, _HANDSHAKE_S)
+    known: list[str] = []
+    while True:
+        page = line.answer(number, _HANDSHAKE_S)
+        page = page if isinstance(page, dict) else {}
+        for one in page.get("tools", []):
+            if one.get("name") == tool:
+                found = one.get("inputSchema")
+                return found if isinstance(found, dict) else {}
+            known.append(str(one.get("name")))
+        if not page.get("nextCursor"):
+            near = usage.nearest(tool, known)
+            hint = f"did you mean '{near}'?" if near else f"there are {', '.join(known) or 'none'}"
+            raise usage.Usage(f"there is no tool '{tool}' here: {hint}")
+        number = line.post("tools/list", {"cursor": page["nextCursor"]})
+
+
+def _called(line: lines.Line, tool: str, values: lines.Json, settings: usage.Settings) -> int:
+    params: lines.Json = {"name": tool, "arguments": values}
+    shown = _Progress()
+    if sys.stderr.isatty() and not settings.quiet:
+        params["_meta"] = {"progressToken": 1}
+    number = line.post("tools/call", params)
+    try:
+        result = line.answer(number, settings.timeout_s or _ANSWER_S, shown)
+    except (lines.Late, KeyboardInterrupt):
+        line.tell("notifications/cancelled", {"requestId": number, "reason": "the caller gave up"})
+        raise
+    finally:
+        shown.wipe()
+    result = result if isinstance(result, dict) else {}
+    if result.get("isError"):
+        sys.stdout.write(json.dumps(_error(result), ensure_ascii=False) + "\n")
+        return 1
+    indent = 2 if sys.stdout.isatty() and settings.output != "json" else None
+    sys.stdout.write(json.dumps(result.get("structuredContent"), indent=indent, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _error(result: lines.Json) -> object:
+    """The closed error of an answer: the machine's copy, else the JSON line of its text."""
+    meta = result.get("_meta")
+    if isinstance(meta, dict) and isinstance(meta.get(_ERROR_KEY), dict):
+        return meta[_ERROR_KEY]
+    text = _text(result)
+    try:
+        return json.loads(text.rstrip().rpartition("\n")[2])
+    except ValueError:
+        return {"error": "unavailable", "message": text}
+
+
+def _text(result: lines.Json) -> str:
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))

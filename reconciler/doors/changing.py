@@ -1,0 +1,149 @@
+"""``diff`` and ``apply``: what would change, and making it so, through the controller or without one.
+
+The controller decides when one runs; without it the same rooms decide here, under the same lock, and nothing
+runs until ``handlerd`` does. Exit codes follow the table: diff 0 nothing, 1 something, 2 anything refused;
+apply 0 applied, 1 something refused, 3 not ready in time.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+
+from reconciler.control import folders, once
+from reconciler.doors import client, columns, lines, tables, usage
+
+_WAIT_S = 120.0
+_MORE_S = 30.0  # the answer comes this much after the controller's own limit at the latest
+_MARKS = {"add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("✗", "red")}
+_COUNTED = (("add", "to add"), ("change", "to change"), ("remove", "to remove"), ("refuse", "refused"))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What ``handler apply`` was asked for."""
+
+    dry_run: bool = False
+    wait: bool = False
+    atomic: bool = False
+    agreed: bool = False
+
+
+def diff(settings: usage.Settings, *, detailed: bool) -> int:
+    """Print what an apply would change. ``detailed``: Terraform's exit codes (0 none, 1 error, 2 changes)."""
+    report = _previewed(settings)
+    _show(report, settings)
+    refused, changed = bool(_errors(report)), bool(_records(report, "changes"))
+    if detailed:
+        return 1 if refused else 2 if changed else 0
+    return 2 if refused else 1 if changed else 0
+
+
+def apply(settings: usage.Settings, wish: Wish) -> int:
+    """Reconcile now; the exit code."""
+    if wish.dry_run or wish.atomic or _asks(settings, wish):
+        report = _previewed(settings)
+        refused = bool(_errors(report))
+        if wish.dry_run or (wish.atomic and refused):
+            _show(report, settings)
+            if not wish.dry_run:
+                sys.stderr.write("handler: nothing was applied, since something is refused (--atomic)\n")
+            return 1 if refused else 0
+        if _asks(settings, wish) and not _agreed(report, settings):
+            return 1
+    return _applied(settings, wish)
+
+
+def _asks(settings: usage.Settings, wish: Wish) -> bool:
+    return settings.ask and not wish.agreed and sys.stdin.isatty()
+
+
+def _agreed(report: lines.Json, settings: usage.Settings) -> bool:
+    """Ask before something that serves is stopped; True when nothing is, or the person agrees."""
+    removed = [one for one in _records(report, "changes") if one.get("verb") == "remove"]
+    if not removed:
+        return True
+    _show({**report, "problems": []}, settings)
+    sys.stderr.write(f"Stop and remove {columns.counted(len(removed), 'object')}? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    sys.stderr.write("handler: nothing was applied\n")
+    return False
+
+
+def _applied(settings: usage.Settings, wish: Wish) -> int:
+    wait_s = settings.timeout_s or _WAIT_S
+    params: lines.Json = {"wait": wish.wait, "timeoutSeconds": wait_s, "dryRun": False}
+    try:
+        control = client.Client(settings.config)
+        report = control.ask("apply", params, (wait_s if wish.wait else 0) + _MORE_S)
+    except client.NoController:
+        report = once.apply(folders.configuration(settings.config))
+        if not settings.quiet:
+            sys.stderr.write("handler: no controller runs, so nothing runs until 'handlerd' does\n")
+    _show(report, settings)
+    if _errors(report):
+        return 1
+    if wish.wait and not report.get("ready"):
+        waiting = report.get("waiting")
+        names = ", ".join(map(str, waiting)) if isinstance(waiting, list) and waiting else "something"
+        sys.stderr.write(f"handler: applied, but {columns.shown(names)} was not ready within {wait_s:g} s\n")
+        return 3
+    return 0
+
+
+def _previewed(settings: usage.Settings) -> lines.Json:
+    try:
+        return client.Client(settings.config).ask("diff", {})
+    except client.NoController:
+        return once.preview(folders.configuration(settings.config))
+
+
+def _show(report: lines.Json, settings: usage.Settings) -> None:
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        return
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    for one in _records(report, "problems"):
+        sys.stdout.write(tables.problem_text(one, paint))
+    sys.stdout.write(changes_text(_records(report, "changes"), paint))
+
+
+def changes_text(changes: list[lines.Json], paint: columns.Paint) -> str:
+    """The changes as text: what happens to each object, what it means, and whom it touches."""
+    if not changes:
+        return "Nothing would change.\n"
+    rows: list[list[str]] = []
+    colours: list[list[str]] = []
+    for one in changes:
+        mark, colour = _MARKS.get(str(one.get("verb")), ("?", ""))
+        told = one.get("lines")
+        first, *more = [str(line) for line in told] if isinstance(told, list) and told else [""]
+        rows.append([mark, str(one.get("object")), first])
+        colours.append([colour, colour, ""])
+        for line in [*more, *_touched(one)]:
+            rows.append(["", "", line])
+            colours.append(["", "", "grey"])
+    verbs = [one.get("verb") for one in changes]
+    counts = [f"{verbs.count(verb)} {words}" for verb, words in _COUNTED if verb != "refuse" or verb in verbs]
+    return columns.table(rows, paint, colours) + paint(", ".join(counts) + ".", "bold") + "\n"
+
+
+def _touched(change: lines.Json) -> list[str]:
+    sessions, agents = change.get("sessions"), change.get("agents")
+    found = []
+    if isinstance(agents, list) and agents:
+        found.append(f"agents: {', '.join(map(str, agents))}")
+    if isinstance(sessions, int) and sessions:
+        stay = "stays" if sessions == 1 else "stay"
+        found.append(f"{columns.counted(sessions, 'open session')} {stay} on what it was opened with")
+    return found
+
+
+def _records(report: lines.Json, key: str) -> list[lines.Json]:
+    found = report.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _errors(report: lines.Json) -> list[lines.Json]:
+    return [one for one in _records(report, "problems") if one.get("severity") != "warning"]

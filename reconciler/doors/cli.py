@@ -1,0 +1,251 @@
+"""The commands that may take their time: their words for click, each run by the module that knows how.
+
+The shared options are taken out before click sees the line (``doors.usage``), so they stand before or after
+the command alike. What a command imports is imported when it runs.
+"""
+# ruff: noqa: PLC0415 - a command pays for its own rooms and for no other's
+
+import click
+
+from reconciler.doors import usage
+
+_FORMATS = click.Choice(["text", "json", "github", "sarif"])
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def run(settings: usage.Settings, words: list[str]) -> int:
+    """Run one command; its exit code. Raises ``usage.Usage`` for a wrong command line, and what it raises."""
+    try:
+        code = handler.main(args=words, prog_name="handler", standalone_mode=False, obj=settings)
+    except click.exceptions.UsageError as fault:
+        hint = f" ('{fault.ctx.command_path} --help')" if fault.ctx else ""
+        raise usage.Usage(f"{_clause(fault.format_message())}{hint}") from None
+    except click.exceptions.Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
+
+
+def _clause(message: str) -> str:
+    """Click's sentence in the form of ours."""
+    text = message.rstrip(".").replace("\n", " ")
+    return text[:1].lower() + text[1:]
+
+
+@click.group(context_settings=_CONTEXT)
+def handler() -> None:
+    """Services for AI agents, kept true to a folder of TOML files."""
+
+
+@handler.command("init")
+@click.argument("folder", metavar="[DIR]", default="", required=False)
+@click.pass_obj
+def _init(settings: usage.Settings, folder: str) -> int:
+    """Scaffold a configuration that works: a binding, a project, an agent, schemas for editors.
+
+    Nothing that exists is overwritten.
+
+    \b
+      handler init my-services
+    """
+    from reconciler.doors import scaffolding
+
+    return scaffolding.run(settings, folder or settings.config or ".")
+
+
+@handler.command("validate")
+@click.argument("paths", nargs=-1, metavar="[PATH…]")
+@click.option("--format", "form", type=_FORMATS, default="text", show_default=True, help="For whom.")
+@click.pass_obj
+def _validate(settings: usage.Settings, paths: tuple[str, ...], form: str) -> int:
+    """Check a configuration offline: syntax, references, admission. All problems at once.
+
+    PATH is a configuration, or files and folders inside one (then only their problems are shown).
+
+    \b
+      handler validate
+      handler validate examples/config --format sarif > handler.sarif
+
+    Exit: 0 all admitted, 1 something refused, 2 could not run.
+    """
+    from reconciler.doors import validating
+
+    return validating.run(settings, paths, form)
+
+
+@handler.command("diff")
+@click.option("--detailed-exitcode", "detailed", is_flag=True, help="0 nothing, 1 error, 2 changes.")
+@click.pass_obj
+def _diff(settings: usage.Settings, detailed: bool) -> int:  # noqa: FBT001 - click hands flags over so
+    """Show what an apply would change, and whom it touches.
+
+    Exit: 0 nothing would change, 1 something would, 2 error or anything refused.
+    """
+    from reconciler.doors import changing
+
+    return changing.diff(settings, detailed=detailed)
+
+
+@handler.command("apply")
+@click.option("--dry-run", is_flag=True, help="Only show what would change; 1 when something is refused.")
+@click.option("--wait", is_flag=True, help="Until the newest routes serve (see --timeout; default 120 s).")
+@click.option("--atomic", is_flag=True, help="Apply nothing when anything is refused.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before something is stopped.")
+@click.pass_obj
+def _apply(settings: usage.Settings, /, **flags: bool) -> int:
+    """Reconcile now and say what became of it.
+
+    Exit: 0 applied (and ready, with --wait), 1 something refused, 2 error, 3 applied but not ready in time.
+    """
+    from reconciler.doors import changing
+
+    wish = changing.Wish(flags["dry_run"], flags["wait"], flags["atomic"], agreed=flags["yes"])
+    return changing.apply(settings, wish)
+
+
+@handler.command("status")
+@click.option("-w", "--watch", is_flag=True, required=True, help="Keep the screen up to date.")
+@click.pass_obj
+def _status(settings: usage.Settings, watch: bool) -> int:  # noqa: FBT001 - without it, doors.tables answers
+    """Show what is ready, what is not, and why, on a live screen."""
+    from reconciler.doors import watching
+
+    return watching.run(settings)
+
+
+@handler.command("rebind")
+@click.argument("agent")
+@click.argument("interface")
+@click.argument("binding")
+@click.pass_obj
+def _rebind(settings: usage.Settings, agent: str, interface: str, binding: str) -> int:
+    """Edit the one value that selects the BINDING behind an AGENT's INTERFACE.
+
+    The result is judged first: where it would not be admitted, the file stays as it is.
+
+    \b
+      handler rebind reviewer ocr ocr-rapid
+
+    Exit: 0 saved, 1 it would not be admitted, 2 wrong command line.
+    """
+    from reconciler.doors import rebinding
+
+    return rebinding.run(settings, agent, interface, binding)
+
+
+@handler.group("lock")
+def _lock() -> None:
+    """Publish interface versions: freeze them in handler.lock."""
+
+
+@_lock.command("add")
+@click.argument("ref")
+@click.option("--reviewer", default="", help="Who reviewed what a model reads (default: git's user.email).")
+@click.pass_obj
+def _lock_add(settings: usage.Settings, ref: str, reviewer: str) -> int:
+    """Publish REF, like ocr/v1: from then on its files never change.
+
+    Exit: 0 published, 1 it is refused, or published with other files.
+    """
+    from reconciler.doors import locking
+
+    return locking.run(settings, ref, reviewer)
+
+
+@handler.command("explain")
+@click.argument("subject", metavar="CODE|KIND[.FIELD…]")
+@click.pass_obj
+def _explain(settings: usage.Settings, subject: str) -> int:
+    """Explain a problem's code, or a key of a file.
+
+    \b
+      handler explain A203
+      handler explain binding.instance.idleStopSeconds
+    """
+    from reconciler.doors import explaining
+
+    return explaining.run(settings, subject)
+
+
+@handler.group("session")
+def _session() -> None:
+    """An agent's sockets for a launcher of your own: open, close, list."""
+
+
+@_session.command("open")
+@click.argument("agent")
+@click.pass_obj
+def _session_open(settings: usage.Settings, agent: str) -> int:
+    """Open a session of AGENT, pinned to the routes of now, and print its variables.
+
+    \b
+      env $(handler session open reviewer) my-harness
+    """
+    from reconciler.doors import controlling
+
+    return controlling.open_session(settings, agent)
+
+
+@_session.command("close")
+@click.argument("session_id", metavar="ID")
+@click.pass_obj
+def _session_close(settings: usage.Settings, session_id: str) -> int:
+    """End session ID: its sockets go, its calls end."""
+    from reconciler.doors import controlling
+
+    return controlling.close_session(settings, session_id)
+
+
+@_session.command("list")
+@click.pass_obj
+def _session_list(settings: usage.Settings) -> int:
+    """List the open sessions and what each is pinned to."""
+    from reconciler.doors import controlling
+
+    return controlling.list_sessions(settings)
+
+
+@handler.group("daemon")
+def _daemon() -> None:
+    """The controller: run it, ask it, stop it."""
+
+
+@_daemon.command("run")
+@click.pass_obj
+def _daemon_run(settings: usage.Settings) -> int:
+    """Run the controller in the foreground (this is handlerd).
+
+    Exit: 0 stopped by SIGTERM or SIGINT, 2 it cannot run here.
+    """
+    from reconciler.doors import controlling
+
+    return controlling.run_daemon(settings)
+
+
+@_daemon.command("status")
+@click.pass_obj
+def _daemon_status(settings: usage.Settings) -> int:
+    """Say whether a controller answers; 0 when one does."""
+    from reconciler.doors import controlling
+
+    return controlling.daemon_status(settings)
+
+
+@_daemon.command("stop")
+@click.pass_obj
+def _daemon_stop(settings: usage.Settings) -> int:
+    """Stop the controller and wait until it has (see --timeout; default 20 s)."""
+    from reconciler.doors import controlling
+
+    return controlling.stop_daemon(settings)
+
+
+@handler.command("doctor")
+@click.pass_obj
+def _doctor(settings: usage.Settings) -> int:
+    """Say what this machine offers, what is missing, and how to mend it; 0 when nothing is missing."""
+    from reconciler.doors import doctor
+
+    return doctor.run(settings)
+
+
+handler.add_command(_diff, "plan")

@@ -1,0 +1,135 @@
+"""``session`` and ``daemon``: asking a running controller, and being one."""
+
+import json
+import logging
+import sys
+import time
+
+from reconciler.control import folders, lock
+from reconciler.doors import client, columns, tables, usage
+
+_STOP_S = 20.0  # a controller drains its connectors for two seconds each, together
+_POLL_S = 0.05
+
+
+def open_session(settings: usage.Settings, agent: str) -> int:
+    """Open a session and print what a launcher needs: variables, or JSON."""
+    opened = client.Client(settings.config).ask("session.open", {"agent": agent})
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(opened, indent=2) + "\n")
+        return 0
+    if settings.output == "name":
+        sys.stdout.write(f"{opened.get('session')}\n")
+        return 0
+    sys.stdout.write(f"HANDLER_SESSION={opened.get('session')}\nHANDLER_SERVICES={opened.get('services')}\n")
+    if not settings.quiet:
+        sys.stderr.write(
+            f"It ends with 'handler session close {opened.get('session')}', or after a quiet day.\n"
+        )
+    return 0
+
+
+def close_session(settings: usage.Settings, session: str) -> int:
+    """End a session: its sockets go, its calls end."""
+    client.Client(settings.config).ask("session.close", {"session": session})
+    return 0
+
+
+def list_sessions(settings: usage.Settings) -> int:
+    """Print the open sessions and what each is pinned to."""
+    found = client.Client(settings.config).sessions()
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{one.get('session')}\n" for one in found))
+    elif found:
+        rows = [["SESSION", "AGENT", "AGE", "GENERATION", "ROUTES"]]
+        for one in found:
+            routes = one.get("routes")
+            routes = routes.items() if isinstance(routes, dict) else ()
+            pinned = ", ".join(f"{interface} → {instance}" for interface, instance in routes)
+            opened = one.get("openedAt")
+            age = columns.age(time.time() - opened) if isinstance(opened, int | float) else "-"
+            facts = [one.get("session"), one.get("agent"), age, one.get("generation"), pinned]
+            rows.append([str(fact) for fact in facts])
+        sys.stdout.write(columns.table(rows, columns.Paint(settings.color, tty=sys.stdout.isatty())))
+    elif not settings.quiet:
+        sys.stderr.write("No session is open.\n")
+    return 0
+
+
+def run_daemon(settings: usage.Settings) -> int:
+    """Be the controller until told to stop."""
+    from reconciler.control import daemon  # noqa: PLC0415 - all rooms; the other commands do without
+
+    config = folders.configuration(settings.config)
+    if not config.is_dir():
+        raise usage.Stopped(f"there is no configuration at {config}: 'handler init {config}' makes one")
+    _log(settings)
+    return daemon.run(config)
+
+
+def daemon_status(settings: usage.Settings) -> int:
+    """Say whether a controller answers, and for what; 0 when one does, 1 when none."""
+    control = client.Client(settings.config)
+    told = control.ask("hello", {})
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        return 0
+    rows = [
+        ["controller", f"pid {told.get('pid')}, handler {told.get('version')}"],
+        ["config", usage.path_shown(control.config)],
+        ["serves", f"{_revision(told)}, generation {told.get('generation')}"],
+        ["state", usage.path_shown(str(folders.state(folders.configuration(settings.config))))],
+        ["control", usage.path_shown(control.path)],
+    ]
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    sys.stdout.write(columns.table(rows, paint, [["bold", ""] for _ in rows]))
+    return 0
+
+
+def _revision(told: dict[str, object]) -> str:
+    return tables.revision(str(told.get("revision") or "none@"))
+
+
+def stop_daemon(settings: usage.Settings) -> int:
+    """Tell the controller to stop, and wait until it has; 1 when it does not in time."""
+    control = client.Client(settings.config)
+    told = control.ask("stop", {})
+    pid = told.get("pid")
+    until = time.monotonic() + (settings.timeout_s or _STOP_S)
+    state = folders.state(folders.configuration(settings.config))
+    while time.monotonic() < until:
+        if lock.owner(state) is None:
+            if not settings.quiet:
+                sys.stderr.write(f"The controller (pid {pid}) has stopped.\n")
+            return 0
+        time.sleep(_POLL_S)
+    raise usage.Stopped(f"the controller (pid {pid}) was told to stop and is still there")
+
+
+class _Lines(logging.Formatter):
+    """One JSON object a line, for programs; messages are fixed, and hold no payload."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, whatever the message holds."""
+        value: dict[str, object] = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            value["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(value, ensure_ascii=False)
+
+
+def _log(settings: usage.Settings) -> None:
+    """Log to stderr: sentences on a terminal, JSON lines elsewhere."""
+    stream = logging.StreamHandler(sys.stderr)
+    stream.setFormatter(logging.Formatter("handlerd: %(message)s") if sys.stderr.isatty() else _Lines())
+    root = logging.getLogger()
+    root.addHandler(stream)
+    root.setLevel(logging.DEBUG if settings.verbose else logging.WARNING if settings.quiet else logging.INFO)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)

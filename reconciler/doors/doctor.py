@@ -1,0 +1,211 @@
+"""``handler doctor``: what this machine offers to a configuration, what is missing, and how to mend it.
+
+It looks, it changes nothing that lasts: the walls are tried with the very sandbox that connectors get, and
+programs are looked for where the sandbox looks for them. A row that stands is green, one that keeps something
+from working is red, one that only narrows something is yellow.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from reconciler import __version__
+from reconciler.control import folders, lock
+from reconciler.doors import columns, offline, usage
+from reconciler.model.names import Kind
+from reconciler.model.resources import Connector
+from reconciler.runtime import host, walls
+from reconciler.runtime.limits import Limits
+
+_OLDEST = (3, 11)
+_WATCHES = 8_192  # a configuration of 1,000 objects has some 2,000 folders; editors want as many again
+_INSTANCES = 64
+_SOCKET_PATH = 107
+_LONGEST = len("/s/0123456789ab/") + 20 + len(".sock")
+_GIT_S = 5.0
+_MARKS = {"stands": ("✓", "green"), "narrow": ("!", "yellow"), "missing": ("✗", "red")}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: ``state`` is ``stands``, ``narrow`` (works, with less) or ``missing``."""
+
+    thing: str
+    state: str
+    told: str
+    mend: str = ""
+
+
+def run(settings: usage.Settings) -> int:
+    """Look at everything and say it; 0 when nothing is missing, else 1."""
+    findings = list(findings_of(folders.configuration(settings.config)))
+    if settings.output == "json":
+        sys.stdout.write(json.dumps([asdict(one) for one in findings], indent=2, ensure_ascii=False) + "\n")
+    else:
+        paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+        sys.stdout.write(_text(findings, paint))
+    return 1 if any(one.state == "missing" for one in findings) else 0
+
+
+def findings_of(config: Path) -> Iterator[Finding]:
+    """Everything that is looked at, in the order of the road that a call takes."""
+    yield _python()
+    yield _git()
+    yield from _folders(config)
+    yield from _watching()
+    yield from _walls()
+    yield from _engines(config)
+
+
+def _text(findings: list[Finding], paint: columns.Paint) -> str:
+    rows, colours = [], []
+    for one in findings:
+        mark, colour = _MARKS[one.state]
+        rows.append([mark, one.thing, one.told])
+        colours.append([colour, "", ""])
+        if one.mend:
+            rows.append(["", "", f"mend  {one.mend}"])
+            colours.append(["", "", "grey"])
+    missing = [one.thing for one in findings if one.state == "missing"]
+    last = f"Missing: {', '.join(missing)}." if missing else "Nothing is missing."
+    return columns.table(rows, paint, colours) + paint(last, "bold") + "\n"
+
+
+def _python() -> Finding:
+    told = f"{platform.python_version()} at {sys.executable}, handler {__version__}"
+    if sys.version_info >= _OLDEST:
+        return Finding("python", "stands", told)
+    return Finding("python", "missing", told, "install Python 3.11 or newer")
+
+
+def _git() -> Finding:
+    try:
+        told = subprocess.run(
+            ["git", "--version"],  # noqa: S607 - the git that a person's PATH gives
+            capture_output=True,
+            text=True,
+            timeout=_GIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return Finding("git", "narrow", "not found: revisions are told by digest alone", "install git")
+    return Finding("git", "stands", told.stdout.strip())
+
+
+def _folders(config: Path) -> Iterator[Finding]:
+    if (config / "handler.toml").is_file() or any(
+        (config / name).is_dir() for name in ("agents", "bindings")
+    ):
+        yield Finding("configuration", "stands", str(config))
+    else:
+        yield Finding("configuration", "missing", f"nothing at {config}", f"handler init {config}")
+    state, run = folders.state(config), folders.run(config)
+    yield _place("state folder", state)
+    room = _SOCKET_PATH - _LONGEST
+    if len(os.fsencode(run)) > room:
+        told = f"{run} is longer than the {room} bytes that Unix sockets leave"
+        yield Finding("run folder", "missing", told, "set HANDLER_RUN to a shorter path")
+    else:
+        yield _place("run folder", run)
+    owner = lock.owner(state)
+    if owner:
+        yield Finding("controller", "stands", f"pid {owner.pid}")
+    else:
+        yield Finding("controller", "narrow", "none runs", f"handlerd -c {config}")
+    yield _shipped()
+
+
+def _place(thing: str, folder: Path) -> Finding:
+    """Whether a folder of ours is there, or can be made, and is ours alone."""
+    if folder.is_dir():
+        found = folder.stat()
+        if found.st_uid != os.geteuid():
+            return Finding(thing, "missing", f"{folder} belongs to uid {found.st_uid}", f"remove {folder}")
+        if found.st_mode & 0o077:
+            return Finding(thing, "narrow", f"{folder} is open to others", f"chmod 700 {folder}")
+        return Finding(thing, "stands", str(folder))
+    above = next(parent for parent in folder.parents if parent.is_dir())
+    if os.access(above, os.W_OK):
+        return Finding(thing, "stands", f"{folder} (made with the first start)")
+    return Finding(thing, "missing", f"cannot make {folder}", f"make {above} writable for you")
+
+
+def _shipped() -> Finding:
+    found = folders.catalog()
+    if (found / "interfaces").is_dir():
+        return Finding("catalogue", "stands", str(found))
+    return Finding("catalogue", "missing", f"nothing at {found}", "install handler-reconciler anew")
+
+
+def _watching() -> Iterator[Finding]:
+    for name, least in (("max_user_watches", _WATCHES), ("max_user_instances", _INSTANCES)):
+        try:
+            value = int(Path("/proc/sys/fs/inotify", name).read_text())
+        except (OSError, ValueError):
+            yield Finding(
+                f"inotify {name}", "narrow", "cannot be read: edits are seen by the timed scan alone"
+            )
+            continue
+        if value >= least:
+            yield Finding(f"inotify {name}", "stands", str(value))
+        else:
+            told = f"{value} is few: beyond it, only the timed scan sees edits"
+            yield Finding(f"inotify {name}", "narrow", told, f"sysctl fs.inotify.{name}={least}")
+
+
+def _walls() -> Iterator[Finding]:
+    """Each wall around a connector, tried out; a missing one means that no connector starts."""
+    folder = Path(tempfile.mkdtemp(prefix="handler-doctor-"))
+    try:
+        found = asyncio.run(walls.probe(folder, Limits(f"doctor-{os.getpid()}")))
+    except walls.SandboxUnavailable as fault:
+        yield Finding("sandbox", "missing", "no connector starts without it", str(fault))
+        return
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for wall, how in found.standing.items():
+        yield Finding(f"wall: {wall}", "narrow" if how == "none" else "stands", how)
+
+
+def _engines(config: Path) -> Iterator[Finding]:
+    """What the connectors that bindings name need of this machine."""
+    try:
+        admission = offline.look(config).admission
+    except usage.Stopped:
+        return
+    used = {
+        getattr(resource.spec, "connector", None)
+        for ref, resource in admission.in_force.items()
+        if ref.kind is Kind.BINDING
+    }
+    for name in sorted(filter(None, used)):
+        connector = admission.inventory.connector(name)
+        if connector is not None:
+            yield from _needs(name, connector.spec)
+
+
+def _needs(name: str, connector: Connector) -> Iterator[Finding]:
+    lacking = []
+    for program in connector.sandbox.programs:
+        try:
+            host.program(program)
+        except host.Missing:
+            lacking.append(program)
+    for path in connector.sandbox.read:
+        if not Path(path).exists():
+            lacking.append(path)
+    if not lacking:
+        told = ", ".join(connector.sandbox.programs) or "needs nothing of this machine"
+        yield Finding(f"connector/{name}", "stands", told)
+        return
+    provisioning = folders.catalog() / "connectors" / name / "PROVISIONING.md"
+    mend = f"see {provisioning}" if provisioning.is_file() else f"install what gives {lacking[0]}"
+    yield Finding(f"connector/{name}", "missing", f"not on this machine: {', '.join(lacking)}", mend)

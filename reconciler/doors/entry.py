@@ -1,0 +1,124 @@
+"""``handler`` and ``handlerd``: which command is meant, run with no more imports than it needs.
+
+``status``, ``get``, ``describe``, ``call``, ``--help``, ``--version`` and a wrong command line never see
+click or a model; everything else goes to ``doors.cli``. Whatever goes wrong ends in a sentence here, never in
+a traceback: what was not foreseen is written to a file that the sentence names.
+"""
+
+import os
+import sys
+
+from reconciler.doors import usage
+
+_TABLES = ("status", "get", "describe")
+_COULD_NOT = {"validate", "diff", "plan", "apply", "status", "get", "describe"}  # 2 means "could not run"
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+
+
+def main() -> int:
+    """``handler``: run one command; the exit code is that of reconcile.md's table."""
+    arguments = sys.argv[1:]
+    try:
+        settings, words = usage.settings(arguments)
+    except usage.Usage as fault:
+        return _wrong(str(fault))
+    return guarded(settings, words)
+
+
+def handlerd() -> int:
+    """``handlerd``: the controller in the foreground, as ``handler daemon run``."""
+    sys.argv[1:1] = [] if {"-h", "--help", "--version"} & set(sys.argv[1:]) else ["daemon", "run"]
+    if "-h" in sys.argv or "--help" in sys.argv:
+        sys.argv[1:] = ["daemon", "run", "--help"]
+    return main()
+
+
+def guarded(settings: usage.Settings, words: list[str]) -> int:
+    """Run a command and turn whatever it raises into a sentence and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    command = next((word for word in words if not word.startswith("-")), "")
+    try:
+        code = _run(settings, words)
+        sys.stdout.flush()
+    except usage.Usage as fault:
+        return _wrong(str(fault))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the last flush has somewhere to go
+        return _PIPE_CLOSED
+    except Exception as fault:  # noqa: BLE001 - the last line of defence of every command
+        return _told(fault, command, settings)
+    return code
+
+
+def _run(settings: usage.Settings, words: list[str]) -> int:
+    command, rest = (words[0], words[1:]) if words else ("", [])
+    if command in ("", "-h", "--help", "help") and not (command == "help" and rest):
+        sys.stdout.write(usage.overview())
+        return 0
+    if command in ("--version", "version") and not rest:
+        from reconciler import __version__  # noqa: PLC0415 - the others do without
+
+        sys.stdout.write(f"handler {__version__}\n")
+        return 0
+    if command == "help":
+        return _run(settings, [*rest, "--help"])
+    if command in _TABLES and not {"-w", "--watch"} & set(rest):
+        from reconciler.doors import tables  # noqa: PLC0415
+
+        return tables.run(command, settings, rest)
+    if command == "call":
+        from reconciler.doors import call  # noqa: PLC0415
+
+        return call.run(settings, rest)
+    if command.startswith("-"):
+        raise usage.Usage(f"'{command}' is not an option of handler")
+    if command not in _known():
+        raise usage.Usage(usage.unknown(command))
+    from reconciler.doors import cli  # noqa: PLC0415 - click and the rooms behind it
+
+    return cli.run(settings, words)
+
+
+def _known() -> set[str]:
+    return {name.split()[0] for name, _, _ in usage.COMMANDS} | set(usage.ALIASES)
+
+
+def _wrong(text: str) -> int:
+    sys.stderr.write(f"handler: {text}\n")
+    return 2
+
+
+def _told(fault: Exception, command: str, settings: usage.Settings) -> int:
+    """Say in one sentence what ended a command. Facts say it themselves; a fault of ours goes to a file."""
+    code = 2 if command in _COULD_NOT else 1
+    if isinstance(fault, usage.Stopped):
+        sys.stderr.write(f"handler: {fault}\n")
+        return code
+    if isinstance(fault, OSError) and fault.strerror:
+        where = f" {fault.filename}" if fault.filename else ""
+        sys.stderr.write(f"handler: cannot go on: {fault.strerror}{where}\n")
+        return code
+    sys.stderr.write(f"handler: '{command}' met a fault of its own; the details are in {_kept()}\n")
+    if settings.verbose:
+        import traceback  # noqa: PLC0415
+
+        traceback.print_exc()
+    return code
+
+
+def _kept() -> str:
+    """Write the traceback at hand to a new private file, and say where."""
+    import tempfile  # noqa: PLC0415
+    import traceback  # noqa: PLC0415
+
+    try:
+        fd, path = tempfile.mkstemp(prefix="handler-fault-", suffix=".txt")
+        with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+            file.write(traceback.format_exc())
+    except OSError:
+        return "no file: the temporary folder cannot be written"
+    return path

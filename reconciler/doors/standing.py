@@ -1,0 +1,163 @@
+"""What the status files say: read as they are, with how old they are and whether their controller lives.
+
+Nothing here asks the controller or writes a byte, so it works when none runs, and a second configuration's
+files are never touched. A controller lives when the process with its number also has its start time, in this
+boot of the machine; numbers alone come back.
+"""
+
+import json
+import os
+import time
+
+from reconciler.control import folders
+from reconciler.doors import usage
+
+_VERSION = "handler.status/v1"
+_START = 19  # place of the start time in /proc/PID/stat, after the command's closing bracket
+
+# The words people write for kinds of object; the same as in the model, which costs too much to import here.
+KINDS = {
+    "interface": "interface",
+    "if": "interface",
+    "connector": "connector",
+    "con": "connector",
+    "binding": "binding",
+    "b": "binding",
+    "project": "project",
+    "p": "project",
+    "agent": "agent",
+    "a": "agent",
+    "config": "config",
+    "instance": "instance",
+    "inst": "instance",
+}
+
+
+class Unreadable(usage.Stopped):
+    """The status cannot be read; the text says why and what to do."""
+
+
+class Unknown(usage.Stopped):
+    """There is no such kind or object; the text lists what there is."""
+
+
+class Standing:
+    """The status of one configuration, as its files have it.
+
+    ``age_s`` is how long ago they changed; ``lives`` whether a controller keeps them now.
+    """
+
+    __slots__ = ("age_s", "config", "lives", "state", "summary")
+
+    def __init__(self, config: str, state: str) -> None:
+        """Read the summary; raises ``Unreadable``."""
+        self.config = config
+        self.state = state
+        path = f"{state}/status/summary.json"
+        self.summary = _document(path, config)
+        self.age_s = max(0.0, time.time() - os.stat(path).st_mtime)  # noqa: PTH116 - pathlib costs a start
+        self.lives = _lives(state, self.summary.get("controller"))
+
+    @property
+    def objects(self) -> list[dict[str, object]]:
+        return _records(self.summary.get("objects"))
+
+    @property
+    def instances(self) -> list[dict[str, object]]:
+        return _records(self.summary.get("instances"))
+
+    @property
+    def problems(self) -> list[dict[str, object]]:
+        """Problems of files that are no object."""
+        return _records(self.summary.get("problems"))
+
+    def since_s(self) -> float:
+        """How long ago the summary was written, by its own words where it has them."""
+        written = instant(str(self.summary.get("at", "")))
+        return self.age_s if written is None else max(0.0, time.time() - written)
+
+
+def read(given: str | None) -> Standing:
+    """The standing of the configuration that ``given`` (or the surroundings) name; raises ``Unreadable``."""
+    config = folders.configuration(given)
+    return Standing(str(config), str(folders.state(config)))
+
+
+def document(given: str | None, kind: str, name: str) -> dict[str, object]:
+    """One object's own status file; raises ``Unknown`` without one, ``Unreadable`` when it is broken."""
+    config = folders.configuration(given)
+    path = f"{folders.state(config)}/status/{kind}/{name}.json"
+    if ".." in name.split("/") or not os.path.isfile(path):  # noqa: PTH113 - pathlib costs a start
+        raise Unknown(f"nothing is known of {kind}/{name}")
+    return _document(path, str(config))
+
+
+def kind_of(word: str) -> str:
+    """The kind that a word names, short forms and plurals included; raises ``usage.Usage``."""
+    for form in (word, word.removesuffix("s"), word.removesuffix("es"), word.lower()):
+        if form in KINDS:
+            return KINDS[form]
+    raise usage.Usage(f"'{word}' is not a kind of object: {', '.join(dict.fromkeys(KINDS.values()))}")
+
+
+def instant(text: str) -> float | None:
+    """Seconds since 1970 of an ISO time in UTC, or None when it is none."""
+    try:
+        year, month, day = (int(part) for part in text[:10].split("-"))
+        hour, minute, second = (int(part) for part in text[11:19].split(":"))
+    except ValueError:
+        return None
+    before = year - (month < 3)
+    days = 365 * before + before // 4 - before // 100 + before // 400
+    days += (153 * ((month + 9) % 12) + 2) // 5 + day - 719_469
+    return days * 86_400.0 + hour * 3_600 + minute * 60 + second
+
+
+def _document(path: str, config: str) -> dict[str, object]:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a start
+            value = json.loads(file.read())
+    except FileNotFoundError:
+        raise Unreadable(
+            f"nothing was ever applied for {config}: run 'handlerd -c {config}', or 'handler apply' once"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"cannot read {path}: {_reason(error)}") from None
+    if not isinstance(value, dict) or value.get("apiVersion", _VERSION) != _VERSION:
+        raise Unreadable(f"{path} is not of {_VERSION}: another version of handler wrote it")
+    return value
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or "it is not JSON")
+
+
+def _records(value: object) -> list[dict[str, object]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _lives(state: str, told: object) -> bool:
+    """True while the process that holds the state folder, or that wrote the files, runs."""
+    owner = _text(f"{state}/lock").split()
+    if len(owner) == 2 and _started(owner[0]) == owner[1]:
+        return True
+    if not isinstance(told, dict) or not told.get("pid"):
+        return False
+    boot = _text("/proc/sys/kernel/random/boot_id").strip()
+    return told.get("bootId", boot) == boot and _started(told["pid"]) == str(told.get("startTime"))
+
+
+def _started(pid: object) -> str:
+    """When a process started, in clock ticks since boot; "" when there is none."""
+    if not str(pid).isdigit():
+        return ""
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[_START] if len(fields) > _START and fields[0] not in "ZX" else ""
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read(4096)
+    except OSError:
+        return ""

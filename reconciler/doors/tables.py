@@ -1,0 +1,361 @@
+"""``status``, ``get``, ``describe``: what the status files say, for people and for programs.
+
+``status`` is one screen: what is not ready comes with its reason and its place in a file, what is ready is
+folded to a line a kind once there is more of it than fits a screen. Exit codes are those of reconcile.md's
+table: 0 everything is ready, 1 something is not, 2 the status cannot be read.
+"""
+
+import json
+import sys
+
+from reconciler.doors import columns, standing, usage
+from reconciler.doors.standing import Standing, Unknown
+
+_SCREEN = 40  # objects that fit a screen; more ready ones are folded
+_SHORT = 7  # digits of a commit that people read
+_STARTING = ("Starting", "CapacityWait")
+_HELP = {
+    "status": """\
+Usage: handler status [-w] [-o wide|json|name]
+
+One screen: what is ready, what is not, why, and where in which file. Reads files alone: it works without a
+controller and says how old the files are.
+
+  -w, --watch   keep the screen up to date
+  -o wide       every object, with its instances
+
+  Exit: 0 everything is ready, 1 something is not (or no controller runs), 2 the status cannot be read
+""",
+    "get": """\
+Usage: handler get KIND [NAME…] [-o wide|json|name]
+
+A table of one kind: interface (if), connector (con), binding (b), project (p), agent (a), instance (inst);
+or 'all'. Names are kind/name or plain names.
+
+  handler get agents
+  handler get binding ocr-tesseract -o json
+
+  Exit: 0 found, 1 no such object, 2 wrong command line or the status cannot be read
+""",
+    "describe": """\
+Usage: handler describe KIND/NAME [-o json]
+
+Everything about one object: its file, its conditions and since when, its problems with why and mend, its
+instances, who uses it.
+
+  handler describe agent/clerk
+
+  Exit: 0 found, 1 no such object, 2 wrong command line or the status cannot be read
+""",
+}
+
+
+def run(command: str, settings: usage.Settings, arguments: list[str]) -> int:
+    """Run one of the three commands; the exit code. Raises ``usage.Usage`` and ``standing.Unreadable``."""
+    if "--help" in arguments or "-h" in arguments:
+        sys.stdout.write(_HELP[command])
+        return 0
+    wrong = [word for word in arguments if word.startswith("-")]
+    if wrong:
+        raise usage.Usage(f"'{wrong[0]}' is not an option of 'handler {command}'")
+    try:
+        if command == "status":
+            return _status(settings, arguments)
+        return _get(settings, arguments) if command == "get" else _describe(settings, arguments)
+    except Unknown as fault:
+        sys.stderr.write(f"handler: {fault}\n")
+        return 1
+
+
+def _paint(settings: usage.Settings) -> columns.Paint:
+    return columns.Paint(settings.color, tty=sys.stdout.isatty())
+
+
+def _status(settings: usage.Settings, arguments: list[str]) -> int:
+    if arguments:
+        raise usage.Usage("'handler status' takes no object: try 'handler describe KIND/NAME'")
+    seen = standing.read(settings.config)
+    if settings.output == "json":
+        told = {**seen.summary, "ageSeconds": round(seen.age_s, 1), "controllerLives": seen.lives}
+        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{columns.shown(_name(one))}\n" for one in seen.objects))
+    else:
+        sys.stdout.write(screen(seen, _paint(settings), wide=settings.output == "wide"))
+    return 0 if seen.lives and not waiting(seen) else 1
+
+
+def waiting(seen: Standing) -> list[str]:
+    """What keeps the whole from being ready: objects by name, then files."""
+    objects = [_name(one) for one in seen.objects if not _fine(one)]
+    return objects + [str(one.get("file")) for one in seen.problems if one.get("severity") != "warning"]
+
+
+def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False) -> str:
+    """The status as text."""
+    fold = len(seen.objects) > _SCREEN and not wide
+    rows, colours = [], []
+    for one in seen.objects:
+        if not (fold and _fine(one)):
+            row, colour = _row(one)
+            rows.append(row)
+            colours.append([colour, "", colour, "", "grey"])
+    for one in seen.problems:
+        rows.append(["✗", str(one.get("file")), str(one.get("code")), str(one.get("what")), _place(one)])
+        colours.append(["red", "", "red", "", "grey"])
+    text = _header(seen, paint) + columns.table(rows, paint, colours)
+    if fold:
+        text += _folded(seen, paint)
+    if wide and seen.instances:
+        text += "\n" + _instances(seen.instances, paint)
+    return text + _footer(seen, paint)
+
+
+def _header(seen: Standing, paint: columns.Paint) -> str:
+    summary = seen.summary
+    applied = str(summary.get("lastAppliedRevision") or summary.get("servingRevision") or "")
+    counts = [
+        columns.counted(sum(one.get("kind") == kind for one in seen.objects), kind)
+        for kind in ("agent", "binding")
+    ]
+    counts.append(columns.counted(sum(bool(one.get("pid")) for one in seen.instances), "instance"))
+    verb = "applied" if seen.lives else "written"
+    config = usage.path_shown(seen.config)
+    first = ["config", config, revision(applied), f"{verb} {columns.age(seen.since_s())} ago"]
+    text = columns.table([[*first, " · ".join(counts)]], paint, [["bold", "", "", "", ""]])
+    if not seen.lives:
+        text += paint("no controller runs", "red") + (
+            f": this is what was so {columns.age(seen.age_s)} ago. Start one with 'handlerd -c {config}'\n"
+        )
+    attempted = str(summary.get("lastAttemptedRevision") or "")
+    if attempted and applied and attempted != applied:
+        text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied whole\n"
+    for one in _list(summary.get("conditions")):
+        if one.get("status") == "False" and one.get("message"):
+            told = columns.shown(f"{one.get('reason')}: {one.get('message')}")
+            text += f"{paint('source', 'red')}   {told}\n"
+    return text
+
+
+def _folded(seen: Standing, paint: columns.Paint) -> str:
+    kinds: dict[str, int] = {}
+    for one in seen.objects:
+        if _fine(one):
+            kinds[str(one.get("kind"))] = kinds.get(str(one.get("kind")), 0) + 1
+    rows = [["✓", columns.counted(number, kind), "Ready"] for kind, number in kinds.items()]
+    return columns.table(rows, paint, [["green", "", "green"] for _ in rows])
+
+
+def _footer(seen: Standing, paint: columns.Paint) -> str:
+    found, whole = waiting(seen), len(seen.objects)
+    if not whole and not found:
+        return "The configuration is empty. Try: handler init\n"
+    if not found:
+        return f"All {whole} objects are ready.\n" if whole > 1 else "The one object is ready.\n"
+    said = f"{len(found)} of {columns.counted(max(whole, len(found)), 'object')} "
+    said += "is not ready." if len(found) == 1 else "are not ready."
+    hint = (
+        f"handler describe {found[0]}"
+        if any(_name(one) == found[0] for one in seen.objects)
+        else "handler validate"
+    )
+    return f"{paint(said, 'bold')} Try: {columns.shown(hint)}\n"
+
+
+def _fine(one: dict[str, object]) -> bool:
+    """Ready, and by its newest form."""
+    return one.get("ready") == "True" and one.get("synced") != "False"
+
+
+def _row(one: dict[str, object]) -> tuple[list[str], str]:
+    """A status row of an object, and its colour."""
+    ready, reason, message = (str(one.get(key) or "") for key in ("ready", "reason", "message"))
+    if ready == "True" and one.get("synced") == "False":
+        return ["!", _name(one), "Ready", "its newest form is not in force", _place(one)], "yellow"
+    if ready == "True":
+        detail = reason.lower() if reason in ("Idle", "Running") else message
+        return ["✓", _name(one), "Ready", detail, ""], "green"
+    if reason == "Suspended":
+        return [
+            "-",
+            _name(one),
+            "Suspended",
+            message if message != "suspended" else "",
+            _place(one),
+        ], "yellow"
+    told = f"{reason}: {message}" if message else reason
+    if ready == "False":
+        return ["✗", _name(one), "NotReady", told, _place(one)], "red"
+    return [
+        "…",
+        _name(one),
+        "Progressing" if reason in _STARTING else "Unknown",
+        message or reason,
+        "",
+    ], "yellow"
+
+
+def _instances(found: list[dict[str, object]], paint: columns.Paint) -> str:
+    rows = [["INSTANCE", "PHASE", "PID", "RESTARTS", "CALLS", "MESSAGE"]]
+    for one in found:
+        said = one.get("message") or one.get("reason") or one.get("lastExit") or ""
+        facts = [one.get("name"), one.get("phase"), one.get("pid") or "-", one.get("restarts") or 0]
+        rows.append([str(fact) for fact in (*facts, one.get("calls") or 0, said)])
+    return columns.table(rows, paint)
+
+
+def _get(settings: usage.Settings, arguments: list[str]) -> int:
+    if not arguments:
+        raise usage.Usage("'handler get' wants a kind, like 'handler get agents', or 'all'")
+    kind, slash, name = arguments[0].partition("/")
+    wanted = [name, *arguments[1:]] if slash else arguments[1:]
+    kind = "" if kind == "all" and not slash else standing.kind_of(kind)
+    if kind == "instance":
+        return _get_instances(settings, wanted)
+    if wanted and kind:
+        found = [_summed(standing.document(settings.config, kind, name)) for name in wanted]
+    else:
+        found = [one for one in standing.read(settings.config).objects if kind in ("", one.get("kind"))]
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{columns.shown(_name(one))}\n" for one in found))
+    else:
+        sys.stdout.write(_table(found, _paint(settings), wide=settings.output == "wide"))
+        if not found and not settings.quiet:
+            sys.stderr.write(f"There is no {kind or 'object'}.\n")
+    return 0
+
+
+def _get_instances(settings: usage.Settings, wanted: list[str]) -> int:
+    found = standing.read(settings.config).instances
+    if wanted:
+        found = [one for one in found if one.get("name") in wanted or one.get("binding") in wanted]
+        if not found:
+            raise Unknown(f"there is no instance {', '.join(wanted)}")
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{columns.shown(one.get('name'))}\n" for one in found))
+    else:
+        sys.stdout.write(_instances(found, _paint(settings)))
+    return 0
+
+
+def _table(found: list[dict[str, object]], paint: columns.Paint, *, wide: bool) -> str:
+    rows = [["NAME", "SYNCED", "READY", "REASON", "USED-BY", "AGE", *(["FILE", "MESSAGE"] if wide else [])]]
+    colours = [["bold"] * len(rows[0])]
+    for one in found:
+        users = [str(user) for user in _list_of(one.get("usedBy"))]
+        row = [_name(one), str(one.get("synced")), str(one.get("ready")), str(one.get("reason"))]
+        row += [", ".join(users) if wide or len(users) < 3 else f"{users[0]} +{len(users) - 1}", _since(one)]
+        rows.append(row + ([_place(one), str(one.get("message") or "")] if wide else []))
+        colour = "green" if _fine(one) else "red" if one.get("ready") == "False" else "yellow"
+        colours.append(["", "", colour, *[""] * (len(row) - 3 + 2 * wide)])
+    return columns.table(rows, paint, colours)
+
+
+def _summed(document: dict[str, object]) -> dict[str, object]:
+    """An object's own file in the form that the summary has of it."""
+    conditions = {str(one.get("type")): one for one in _list(document.get("conditions"))}
+    ready, synced = conditions.get("Ready", {}), conditions.get("Synced", {})
+    source = document.get("source")
+    problem = next(iter(_list(document.get("problems"))), {})
+    return {
+        "kind": document.get("kind"),
+        "name": document.get("name"),
+        "ready": ready.get("status", "Unknown"),
+        "reason": ready.get("reason"),
+        "message": ready.get("message"),
+        "since": ready.get("lastTransitionTime"),
+        "synced": synced.get("status", "Unknown"),
+        "file": source.get("file") if isinstance(source, dict) else None,
+        "line": problem.get("line", 0),
+        "column": problem.get("column", 0),
+        "usedBy": document.get("usedBy", []),
+    }
+
+
+def _describe(settings: usage.Settings, arguments: list[str]) -> int:
+    if len(arguments) != 1 or "/" not in arguments[0]:
+        raise usage.Usage("'handler describe' wants one object, like 'handler describe agent/clerk'")
+    word, _, name = arguments[0].partition("/")
+    kind = standing.kind_of(word)
+    if kind == "instance":
+        return _get_instances(settings, [name])
+    document = standing.document(settings.config, kind, name)
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(_whole(document, _paint(settings)))
+    return 0
+
+
+def _whole(document: dict[str, object], paint: columns.Paint) -> str:
+    source = document.get("source")
+    file = source.get("file") if isinstance(source, dict) else ""
+    users = ", ".join(map(str, _list_of(document.get("usedBy")))) or "nobody"
+    head = [["object", _name(document)], ["file", str(file)], ["used by", users]]
+    if document.get("suspended"):
+        head.append(["suspended", "yes"])
+    generation, observed = document.get("generation"), document.get("observedGeneration")
+    if generation and observed and generation != observed:
+        head.append(["in force", f"an earlier form ({str(observed)[:19]}), not the newest"])
+    text = columns.table(head, paint, [["bold", ""] for _ in head])
+    rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
+    for one in _list(document.get("conditions")):
+        since = _since({"since": one.get("lastTransitionTime")})
+        facts = [one.get("type"), one.get("status"), one.get("reason"), since, one.get("message") or ""]
+        rows.append([str(fact) for fact in facts])
+    text += "\n" + columns.table(rows, paint, [["bold"] * 5] + [[""] * 5] * (len(rows) - 1))
+    for one in _list(document.get("problems")):
+        text += "\n" + problem_text(one, paint)
+    instances = _list(document.get("inventory"))
+    if instances:
+        text += "\n" + _instances([{**one, "name": one.get("id")} for one in instances], paint)
+    return text
+
+
+def problem_text(one: dict[str, object], paint: columns.Paint, excerpt: str = "") -> str:
+    """A problem, as JSON has it, in the words of every surface; ``excerpt`` follows its first line."""
+    warning = one.get("severity") == "warning"
+    label = paint(f"{one.get('severity', 'error')} {one.get('code')}", "yellow" if warning else "red")
+    text = (
+        f"{paint(columns.shown(_place(one)), 'bold')}: {label}: {columns.shown(one.get('what'))}\n{excerpt}"
+    )
+    text += f"  why   {columns.shown(one.get('why'))}\n"
+    return text + f"  mend  {columns.shown(one.get('mend'))}\n"
+
+
+def revision(text: str) -> str:
+    """A revision as people read it: ``main@4f2c1aa``, with ``+edits`` when the work tree differs."""
+    tree, _, dirty = text.partition("+")
+    branch, _, commit = tree.partition("@")
+    short = commit.rpartition(":")[2][:_SHORT]
+    if branch == "none":
+        return f"no git, {short}" if short else "no git"
+    return (f"{branch}@{short}" if short else tree) + (" +edits" if dirty else "")
+
+
+def _place(one: dict[str, object]) -> str:
+    file, line = one.get("file") or "", one.get("line")
+    return f"{file}:{line}:{one.get('column')}" if line else str(file)
+
+
+def _name(one: dict[str, object]) -> str:
+    return f"{one.get('kind')}/{one.get('name')}"
+
+
+def _since(one: dict[str, object]) -> str:
+    import time  # noqa: PLC0415
+
+    at = standing.instant(str(one.get("since") or ""))
+    return "-" if at is None else columns.age(time.time() - at)
+
+
+def _list(value: object) -> list[dict[str, object]]:
+    return [one for one in _list_of(value) if isinstance(one, dict)]
+
+
+def _list_of(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,167 @@
+"""The table of commands, the options that all of them share, and what is said to a wrong command line.
+
+Read before anything is imported that costs time, so it is plain Python: no click, no dataclasses, no regular
+expressions. The shared options may stand before or after the command; what follows ``--`` is left alone.
+"""
+
+import os
+
+OUTPUTS = ("table", "wide", "json", "name")
+COLOURS = ("auto", "always", "never")
+
+# name, arguments, one line; a name may be two words. The order is the order of the help text.
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("init", "[DIR]", "scaffold a configuration that works"),
+    ("validate", "[PATH…]", "check files offline: syntax, references, admission"),
+    ("diff", "", "what an apply would change, and whom it touches (also: plan)"),
+    ("apply", "[--wait]", "reconcile now and say what became of it"),
+    ("rebind", "AGENT INTERFACE BINDING", "edit the one value that selects a binding"),
+    ("lock add", "REF", "publish an interface version: freeze it in handler.lock"),
+    ("status", "[-w]", "one screen: what is ready, what is not, and why"),
+    ("get", "KIND [NAME]", "a table of one kind of object"),
+    ("describe", "KIND/NAME", "everything about one object"),
+    ("explain", "CODE|KIND[.FIELD]", "what a problem code or a key means"),
+    ("call", "TOOL [KEY=VALUE…]", "call a tool as an agent would"),
+    ("session", "open|close|list", "an agent's sockets for a launcher of your own"),
+    ("daemon", "run|status|stop", "the controller (handlerd is daemon run)"),
+    ("doctor", "", "what this machine offers, what is missing, how to mend it"),
+    ("version", "", "the version"),
+)
+ALIASES = {"plan": "diff", "help": "help"}
+
+_SHARED = """\
+Options of every command:
+  -c, --config DIR     the configuration (default: $HANDLER_CONFIG, the nearest folder upward with a
+                       handler.toml, ~/.config/handler-ai)
+  -o, --output FORMAT  table, wide, json or name
+  -q, --quiet          say nothing but the result       -v, --verbose   say more, details of faults too
+  --color WHEN         auto, always or never (NO_COLOR is heeded)
+  --no-input           never ask                        --timeout SECONDS
+"""
+
+_EXAMPLES = """\
+  handler init my-services && handler validate -c my-services
+  handler status
+  handler rebind reviewer ocr ocr-rapid && handler diff
+  handler call ocr_extract path=invoice.pdf --agent reviewer
+
+Every command has --help. Data goes to stdout, talk to stderr.
+"""
+
+
+class Usage(Exception):  # noqa: N818 - a command line that cannot be followed
+    """What is wrong with the command line, as one clause."""
+
+
+class Stopped(Exception):  # noqa: N818 - a fact or a verdict that ends a command
+    """Why a command ends here, in words for a person: what, and what to do."""
+
+
+class Settings:
+    """The shared options of one run. ``timeout_s`` is None where the command's own default holds."""
+
+    __slots__ = ("ask", "color", "config", "output", "quiet", "timeout_s", "verbose")
+
+    def __init__(self) -> None:
+        self.config: str | None = None
+        self.output = ""  # "" where the command's own default holds
+        self.color = "auto"
+        self.quiet = False
+        self.verbose = False
+        self.ask = True
+        self.timeout_s: float | None = None
+
+
+_FLAGS = {"-q": "quiet", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose", "--no-input": "ask"}
+_VALUES = {
+    "-c": "config",
+    "--config": "config",
+    "-o": "output",
+    "--output": "output",
+    "--color": "color",
+    "--timeout": "timeout_s",
+}
+
+
+def settings(arguments: list[str]) -> tuple[Settings, list[str]]:
+    """Take the shared options out of a command line: them, and what is left. Raises ``Usage``."""
+    found = Settings()
+    left: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return found, [*left, word, *rest]
+        name, given, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if name in _FLAGS and not given:
+            setattr(found, _FLAGS[name], _FLAGS[name] != "ask")
+        elif name in _VALUES:
+            if not given and not rest:
+                raise Usage(f"{name} needs a value")
+            _set(found, name, value if given else rest.pop(0))
+        else:
+            left.append(word)
+    return found, left
+
+
+def _set(found: Settings, name: str, text: str) -> None:
+    key = _VALUES[name]
+    value: object = text
+    if key == "output":
+        _one_of(name, text, OUTPUTS)
+    elif key == "color":
+        _one_of(name, text, COLOURS)
+    elif key == "timeout_s":
+        value = _seconds(text)
+    setattr(found, key, value)
+
+
+def _one_of(name: str, text: str, known: tuple[str, ...]) -> None:
+    if text not in known:
+        raise Usage(f"{name} knows {', '.join(known)}, not '{text}'")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise Usage(f"--timeout wants seconds, not '{text}'") from None
+    if not 0 < value <= 86_400:
+        raise Usage("--timeout wants more than 0 and at most 86400 seconds")
+    return value
+
+
+def overview() -> str:
+    """The text of ``handler --help``."""
+    rows = [(f"{name} {arguments}".rstrip(), line) for name, arguments, line in COMMANDS]
+    width = max(len(left) for left, _ in rows)
+    table = "\n".join(f"  {left:{width}}  {line}" for left, line in rows)
+    return (
+        "Usage: handler [OPTIONS] COMMAND …\n\n"
+        "Services for AI agents, kept true to a folder of TOML files.\n\n"
+        f"Commands:\n{table}\n\n{_SHARED}\nExamples:\n{_EXAMPLES}"
+    )
+
+
+def unknown(word: str) -> str:
+    """What is said to a command that there is not, with the nearest one."""
+    near = nearest(word, [name.split()[0] for name, _, _ in COMMANDS] + list(ALIASES))
+    hint = f"did you mean '{near}'?" if near else "'handler --help' lists the commands"
+    return f"'{word}' is not a command of handler: {hint}"
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """The known word that is most like ``word``, or "" when none is."""
+    import difflib  # noqa: PLC0415 - costs as much as a status, and is needed once something is wrong
+
+    found = difflib.get_close_matches(word.casefold(), known, n=1, cutoff=0.55)
+    return found[0] if found else ""
+
+
+def path_shown(path: str) -> str:
+    """A path as a person would type it here: relative when it is near, else below ``~``, else whole."""
+    here = os.getcwd()  # noqa: PTH109 - pathlib is a third of a status
+    if path == here or path.startswith(here + os.sep):
+        return f".{path[len(here) :]}"
+    home = os.environ.get("HOME", "")
+    return f"~{path[len(home) :]}" if home and path.startswith(home + os.sep) else path

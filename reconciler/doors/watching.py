@@ -1,0 +1,63 @@
+"""``handler status --watch``: the status on a live screen, redrawn when its files change.
+
+The one place that imports rich, after the first look. It reads what ``status`` reads and asks nobody, so it
+may run all day; off a terminal it prints the status once for each change.
+"""
+
+import sys
+import time
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from reconciler.doors import columns, standing, tables, usage
+
+_LOOK_S = 0.5  # a person sees a change within a second; a look costs a few milliseconds
+
+
+def run(settings: usage.Settings, *, times: int | None = None) -> int:
+    """Watch until interrupted (or ``times`` looks); 0 when everything was ready at the end, else 1."""
+    console = Console(no_color=settings.color == "never" or None, highlight=False)
+    if not sys.stdout.isatty():
+        return _printed(settings, times)
+    with Live(console=console, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
+        code = 1
+        while times is None or times > 0:
+            text, code = _drawn(settings)
+            live.update(Text.from_ansi(_fitted(text, console.size.height), no_wrap=True), refresh=True)
+            time.sleep(_LOOK_S)
+            times = None if times is None else times - 1
+    return code
+
+
+def _printed(settings: usage.Settings, times: int | None) -> int:
+    code, last = 1, ""
+    while times is None or times > 0:
+        text, code = _drawn(settings, live=False)
+        if text != last:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            last = text
+        time.sleep(_LOOK_S)
+        times = None if times is None else times - 1
+    return code
+
+
+def _drawn(settings: usage.Settings, *, live: bool = True) -> tuple[str, int]:
+    """The screen as text, and the exit code that ``status`` would have."""
+    paint = columns.Paint(settings.color, tty=live)
+    try:
+        seen = standing.read(settings.config)
+    except standing.Unreadable as fault:
+        return f"{fault}\n", 1
+    text = tables.screen(seen, paint, wide=settings.output == "wide")
+    return text, 0 if seen.lives and not tables.waiting(seen) else 1
+
+
+def _fitted(text: str, height: int) -> str:
+    """The first and the last lines of a text that is taller than the screen."""
+    lines = text.splitlines()
+    if len(lines) <= height:
+        return text
+    return "\n".join([*lines[: height - 2], f"… {len(lines) - height + 1} more lines", lines[-1]])
