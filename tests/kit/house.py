@@ -1,0 +1,125 @@
+"""A whole Handler in a temporary folder: a configuration, a controller, the commands, for whole-way tests."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+FIXTURES = ROOT / "catalog" / "interfaces" / "ocr" / "v1" / "conformance"
+
+
+class House:
+    """One configuration with its own state and run folders. Files are written as a person would save them."""
+
+    def __init__(self, folder: Path, run: Path) -> None:
+        self.config = folder / "config"
+        self.state = folder / "state"
+        self.run = run
+        self.inbox = folder / "inbox"
+        for made in (self.config, self.inbox):
+            made.mkdir()
+        self.env = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("HANDLER_")},
+            "HANDLER_CONFIG": str(self.config),
+            "HANDLER_STATE": str(self.state),
+            "HANDLER_RUN": str(run),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "NO_COLOR": "1",
+        }
+        self.daemon: subprocess.Popen[bytes] | None = None
+
+    def write(self, path: str, text: str) -> None:
+        """Save a file by rename, as editors do."""
+        target = self.config / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.swp")
+        temporary.write_text(text)
+        temporary.rename(target)
+
+    def handler(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [BIN / "handler", *words], env=self.env, cwd=self.inbox, capture_output=True, text=True, check=False,
+            timeout=120, **more,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        if check:
+            assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the controller and wait until it answers."""
+        log = (self.state.parent / "handlerd.log").open("ab")
+        self.daemon = subprocess.Popen(
+            [BIN / "handlerd"], env=self.env, cwd=self.config, stdout=log, stderr=log
+        )
+        log.close()
+        wait_for(
+            lambda: self.handler("daemon", "status", check=False).returncode == 0, "the controller answers"
+        )
+        return self.daemon
+
+    def kill(self) -> None:
+        assert self.daemon is not None
+        self.daemon.send_signal(signal.SIGKILL)
+        self.daemon.wait()
+
+    def stop(self) -> int:
+        assert self.daemon is not None
+        self.daemon.send_signal(signal.SIGTERM)
+        return self.daemon.wait(timeout=30)
+
+    def status(self, kind: str, name: str) -> dict[str, Any]:
+        """One object's status file; {} when there is none."""
+        path = self.state / "status" / kind / f"{name}.json"
+        found: dict[str, Any] = orjson.loads(path.read_bytes()) if path.exists() else {}
+        return found
+
+    def condition(self, kind: str, name: str, wanted: str) -> dict[str, Any]:
+        conditions = self.status(kind, name).get("conditions", [])
+        return next((one for one in conditions if one["type"] == wanted), {})
+
+    def calls(self) -> list[dict[str, Any]]:
+        files = sorted((self.state / "calls").glob("*.jsonl"))
+        return [orjson.loads(line) for path in files for line in path.read_bytes().splitlines()]
+
+    def processes(self) -> list[str]:
+        """Every process that belongs to this house, by the run or state folder in its command line."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    if str(self.run) in line or str(self.state) in line:
+                        found.append(f"{entry.name} {line[:120]}")
+        return found
+
+
+def wait_for(happened: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    """Wait until something is so; fails with the words of what was awaited."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def house(folder: Path) -> Iterator[House]:
+    """A house that leaves nothing: whatever still runs at the end is stopped."""
+    run = Path(f"/tmp/handler-t{os.getpid()}-{time.monotonic_ns() % 10**9}")
+    made = House(folder, run)
+    try:
+        yield made
+    finally:
+        if made.daemon is not None and made.daemon.poll() is None:
+            made.stop()
+        shutil.rmtree(run, ignore_errors=True)
