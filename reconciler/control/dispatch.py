@@ -2,8 +2,8 @@
 
 Implements ``model.calls.Dispatch`` over the supervisor: a first call starts the instance (single flight) and
 is sent right behind ``initialize``, without waiting for its answer. Calls above ``maxConcurrentCalls`` wait
-here. A connector that never answers, goes silent, talks nonsense or leaves is reported to the supervisor, and it
-alone kills and restarts; the calls end ``unavailable`` and are never sent twice.
+here. A connector that never answers, goes silent, talks nonsense or leaves is reported to the supervisor,
+which alone kills and restarts; its calls end ``unavailable`` and are never sent twice.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from typing import Any, Protocol, cast
 
 from reconciler import __version__
 from reconciler.drivers import upstream
-from reconciler.drivers.upstream import Answered, Asked, Garbage, Progressed
+from reconciler.drivers.upstream import Asked, Garbage, Progressed
 from reconciler.model.calls import Lane, Refusal, Reply, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
 from reconciler.runtime.supervisor import Unready
-from reconciler.wire.jsonrpc import Framer, Oversized
+from reconciler.wire.jsonrpc import Framer, Oversized, Response
 
 MAX_GARBAGE = 20  # lines without meaning before the connector is started anew
 _READY_S = 30.0  # where no recipe says otherwise
@@ -233,7 +233,7 @@ class Connector(asyncio.Protocol):
 
     def _hear(self, line: bytes) -> None:
         heard = upstream.read(line)
-        if isinstance(heard, Answered):
+        if isinstance(heard, Response):
             self._answered(heard, len(line))
         elif isinstance(heard, Progressed):
             sent = self._calls.get(heard.number)
@@ -244,8 +244,8 @@ class Connector(asyncio.Protocol):
         elif isinstance(heard, Garbage):
             self._count_garbage(heard.why)
 
-    def _answered(self, answered: Answered, size: int) -> None:
-        number = answered.number
+    def _answered(self, response: Response, size: int) -> None:
+        number = cast(int, response.id)
         sent = self._take(number)
         if sent is not None:
             if size > sent.max_bytes:
@@ -253,23 +253,24 @@ class Connector(asyncio.Protocol):
                     "unavailable", f"an answer of {size} bytes, more than {sent.max_bytes}"
                 )
             else:
-                reply = upstream.reply(answered)
+                reply = upstream.reply(response)
             sent.sink.done(reply)
         elif number == self._handshake and self._timer is not None:
             self._timer.cancel()
             self._timer = None
             if not self._initialized:
-                self._initialize(answered)
-        elif number < self._next:
+                self._initialize(response)
+        elif 0 <= number < self._next:
             self.late += 1
         else:
             self._count_garbage("an answer to a call that was never made")
 
-    def _initialize(self, answered: Answered) -> None:
-        result = answered.result
+    def _initialize(self, response: Response) -> None:
+        result = response.result
         if type(result) is not dict or type(result.get("protocolVersion")) is not str:
             self._break(
-                "StartTimeout", f"the connector does not initialize: {answered.error or 'no version'}"
+                "StartTimeout",
+                f"the connector does not initialize: {upstream.fault(response) or 'no version'}",
             )
             return
         self._initialized = True

@@ -15,7 +15,7 @@ import orjson
 
 from reconciler.model.calls import Refusal, Reply, Result
 from reconciler.wire import jsonrpc
-from reconciler.wire.jsonrpc import Id, Notification, Request, Response
+from reconciler.wire.jsonrpc import Fault, Id, Notification, Request, Response
 
 VERSION = "2025-11-25"
 FILES_KEY = "ai.handler/files"
@@ -23,15 +23,6 @@ ERROR_KEY = "ai.handler/error"
 _MAX_DIAGNOSTIC = 500  # characters
 _HEAD_ID = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-
-
-@dataclass(slots=True)
-class Answered:
-    """The answer to the request of this number; ``result`` is None when it is a JSON-RPC error."""
-
-    number: int
-    result: Any
-    error: str = ""
 
 
 @dataclass(slots=True)
@@ -55,7 +46,7 @@ class Garbage:
     why: str
 
 
-Heard = Answered | Progressed | Asked | Garbage | None
+Heard = Response | Progressed | Asked | Garbage | None
 
 
 def initialize(number: int, version: str) -> bytes:
@@ -94,19 +85,15 @@ def cancel(number: int) -> bytes:
 
 
 def read(line: bytes) -> Heard:
-    """What a connector's line means; None for what may be ignored."""
+    """What a connector's line means: an answer to a number of ours, or another thing; None may be ignored."""
     message = jsonrpc.decode(line)
-    if isinstance(message, Response):
-        if type(message.id) is not int:
-            return Garbage("an answer to an id that was never given")
-        if message.error is not None:
-            return Answered(message.id, None, f"error {message.error[0]}: {_cut(message.error[1])}")
-        return Answered(message.id, message.result)
+    if type(message) is Response:
+        return message if type(message.id) is int else Garbage("an answer to an id that was never given")
     if isinstance(message, Notification):
         return _progress(message.params) if message.method == "notifications/progress" else None
     if isinstance(message, Request):
         return Asked(_refusal(message.id, message.method))
-    return Garbage(message.message)
+    return Garbage(message.message if isinstance(message, Fault) else "")
 
 
 def owner(head: bytes) -> int | None:
@@ -115,12 +102,17 @@ def owner(head: bytes) -> int | None:
     return int(match[1]) if match else None
 
 
-def reply(answered: Answered) -> Reply:
+def fault(response: Response) -> str:
+    """A connector's JSON-RPC error as a diagnostic; "" when the answer is none."""
+    return f"error {response.error[0]}: {_cut(response.error[1])}" if response.error else ""
+
+
+def reply(response: Response) -> Reply:
     """What an answer to ``tools/call`` says: a result, or a refusal with the connector's own code."""
-    result = answered.result
+    result = response.result
     if type(result) is not dict:
-        return Refusal("unavailable", answered.error or "the answer is not an object")
-    if result.get("isError") is True:
+        return Refusal("unavailable", fault(response) or "the answer is not an object")
+    if "isError" in result and result["isError"] is not False:
         return _refused(result)
     structured = result.get("structuredContent")
     if type(structured) is not dict:

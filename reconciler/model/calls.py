@@ -11,8 +11,11 @@ from typing import Any, Protocol
 
 from reconciler.model.names import InstanceName
 
+# Result and CallRecord are made once a call, on the hot path, where ``frozen`` would cost more than their
+# checks; nobody changes them.
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Result:
     """A connector's success: its structured answer, and the blobs it left for output files.
 
@@ -76,7 +79,7 @@ class Dispatch(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallRecord:
     """What is kept of one call: who, what, how long, how large, how it ended. Never a payload."""
 

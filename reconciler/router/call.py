@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from reconciler.model.calls import Refusal, Result
+from reconciler.model.calls import Refusal, Reply, Result
 from reconciler.model.contract import Contract, Tool
 from reconciler.model.routes import Route
 
@@ -44,7 +44,7 @@ class HandOver:
     """Copy the looked-at inputs to the connector. Reply: what stands in their place, by property."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
     """Send the call; ``max_bytes`` bounds the line that answers. Reply: Result or Refusal."""
 
@@ -85,10 +85,12 @@ Outcome = Answer | Refused
 class Usage:
     """What one session has used of one interface: calls made, calls running, calls that wait."""
 
-    __slots__ = ("concurrent", "made", "most", "running", "waiting")
+    __slots__ = ("concurrent", "longest", "made", "most", "running", "timeout_s", "waiting")
 
     def __init__(self, route: Route) -> None:
         limits = route.contract.spec.limits
+        self.timeout_s = limits.timeout_seconds
+        self.longest = int(limits.max_output_bytes * _LINE_FACTOR) + _LINE_ROOM  # bytes of an answer's line
         bounds = [bound for bound in (limits.calls_per_session, route.max_calls) if bound]
         self.most = min(bounds) if bounds else None
         self.concurrent = limits.concurrent_calls
@@ -116,8 +118,8 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
     usage.running += 1
     try:
         if tool.files:
-            return (yield from _with_files(route.contract, tool, arguments))
-        return (yield from _sent(route.contract, tool, arguments))
+            return (yield from _with_files(route.contract, tool, arguments, usage))
+        return _judged(route.contract, tool, (yield Send(tool.name, arguments, usage.longest)))
     finally:
         usage.running -= 1
 
@@ -135,7 +137,9 @@ def _at_the_door(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usa
     return None
 
 
-def _with_files(contract: Contract, tool: Tool, arguments: dict[str, Any]) -> Generator[Step, Any, Outcome]:
+def _with_files(
+    contract: Contract, tool: Tool, arguments: dict[str, Any], usage: Usage
+) -> Generator[Step, Any, Outcome]:
     inputs: dict[str, tuple[str, ...]] = {}
     outputs: dict[str, str] = {}
     for field in tool.files:
@@ -145,24 +149,28 @@ def _with_files(contract: Contract, tool: Tool, arguments: dict[str, Any]) -> Ge
                 outputs[field.name] = given
             else:
                 inputs[field.name] = tuple(given) if field.many else (given,)
-    if not inputs and not outputs:
-        return (yield from _sent(contract, tool, arguments))
-    lists = frozenset(field.name for field in tool.files if field.many)
-    refusal = yield Look(inputs, outputs, contract.spec.limits.max_file_bytes, lists)
-    if refusal is not None:
-        return _own(contract, refusal)
-    handed = yield HandOver()
-    if type(handed) is Refusal:
-        return _own(contract, handed)
-    return (yield from _sent(contract, tool, {**arguments, **handed}, tuple(outputs)))
+    if inputs or outputs:
+        lists = frozenset(field.name for field in tool.files if field.many)
+        refusal = yield Look(inputs, outputs, contract.spec.limits.max_file_bytes, lists)
+        handed = refusal or (yield HandOver())
+        if isinstance(handed, Refusal):
+            return _own(contract, handed)
+        arguments = {**arguments, **handed}
+    reply = yield Send(tool.name, arguments, usage.longest)
+    outcome = _judged(contract, tool, reply)
+    if outputs and isinstance(outcome, Answer):
+        missing = [name for name in outputs if name not in reply.files]
+        if missing:
+            return Refused("unavailable", diagnostic=f"answered without the file of {missing[0]}")
+        refusal = yield Place({name: reply.files[name] for name in outputs})
+        if refusal is not None:
+            return _own(contract, refusal)
+    return outcome
 
 
-def _sent(
-    contract: Contract, tool: Tool, arguments: Mapping[str, Any], outputs: tuple[str, ...] = ()
-) -> Generator[Step, Any, Outcome]:
-    most = contract.spec.limits.max_output_bytes
-    reply = yield Send(tool.name, arguments, int(most * _LINE_FACTOR) + _LINE_ROOM)
-    if type(reply) is not Result:
+def _judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
+    """What a connector's reply comes to: its codes against the list, its answer against the schema."""
+    if not isinstance(reply, Result):
         # A code that the interface does not list would be the vendor's word.
         code = reply.code if reply.code in contract.errors else "unavailable"
         return Refused(code, diagnostic=reply.diagnostic or reply.code)
@@ -170,15 +178,9 @@ def _sent(
     if fault is not None:
         return Refused("unavailable", diagnostic=f"answered outside its contract: {fault}")
     structured = orjson.dumps(reply.structured)
+    most = contract.spec.limits.max_output_bytes
     if len(structured) > most:
         return Refused("unavailable", diagnostic=f"answered with {len(structured)} bytes, more than {most}")
-    if outputs:
-        missing = [name for name in outputs if name not in reply.files]
-        if missing:
-            return Refused("unavailable", diagnostic=f"answered without the file of {missing[0]}")
-        refusal = yield Place({name: reply.files[name] for name in outputs})
-        if refusal is not None:
-            return _own(contract, refusal)
     return Answer(structured)
 
 

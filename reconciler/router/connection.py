@@ -111,7 +111,8 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._stalled_at = self._exchange.clock()
         self._pause()
-        self._exchange.watch()
+        if not self._exchange.watching:
+            self._exchange.watch()
 
     def resume_writing(self) -> None:
         self._stalled_at = None
@@ -202,7 +203,7 @@ class Connection(asyncio.Protocol):
         flight = Flight(self._exchange, self, self._guest, ask, in_bytes=size)
         self._flights[ask.id] = flight
         flight.begin()
-        if not flight.over:
+        if not self._exchange.watching:
             self._exchange.watch()
 
     def _cancel(self, ident: Id) -> None:
@@ -223,7 +224,7 @@ class Connection(asyncio.Protocol):
             self._send(mcp.acknowledged(listen))
 
     def _send(self, line: bytes) -> None:
-        if self._closing or self._transport.is_closing():
+        if self._closing:
             return  # a caller that left is no fault of anybody's
         if self._stalled_at is not None and self._is_stuck(self._stalled_at):
             self._transport.abort()

@@ -6,10 +6,10 @@ A flight ends once: answered, refused, late, or cancelled by its agent; whatever
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
 from reconciler.model.problems import Bug
@@ -31,16 +31,18 @@ from reconciler.router.call import (
 from reconciler.router.files import Denied
 from reconciler.router.handoff import HandOff
 
+_THREADS = 4  # for files: reading and hashing keep two cores busy
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 
 
 class Desk:
     """One interface of one session: what was used of it, and the calls that wait for their turn."""
 
-    __slots__ = ("queue", "usage")
-
     def __init__(self, route: Route) -> None:
         self.usage = Usage(route)
+        self.interface = str(route.interface)  # as records have them
+        self.binding = route.binding
+        self.instance = str(route.instance)
         self.queue: deque[Flight] = deque()
 
     def next_turn(self) -> None:
@@ -65,18 +67,24 @@ class Guest:
         return desk
 
 
-@dataclass(slots=True)
 class Exchange:
-    """What all calls of a router share. ``note`` keeps a record; ``watch`` starts the sweep of deadlines."""
+    """What all calls of a router share: connectors, clocks, threads, and the records not yet written."""
 
-    dispatch: Dispatch
-    note: Callable[[CallRecord], None]
-    now: Callable[[], float]
-    clock: Callable[[], float]
-    watch: Callable[[], None]
-    threads: ThreadPoolExecutor
-    prefix: str  # makes call ids unique across restarts
-    calls: int = 0
+    def __init__(self, dispatch: Dispatch, now: Callable[[], float], clock: Callable[[], float]) -> None:
+        self.dispatch = dispatch
+        self.now = now
+        self.clock = clock
+        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
+        self.calls = 0
+        self.watching = False  # the sweep of deadlines is on
+        self.watch: Callable[[], None] = lambda: None  # starts it
+        self.records: list[CallRecord] = []  # they wait for others, to be written together
+        self.write: Callable[[], None] = lambda: None  # called with the first of them
+        self._prefix = f"{int(now() * 1000):x}-"
+
+    def call_id(self, number: int) -> str:
+        """What names a call in records and as blobs: unique across restarts."""
+        return f"{self._prefix}{number:x}"
 
 
 class Client(Protocol):
@@ -94,36 +102,34 @@ class Client(Protocol):
 class Flight:
     """One call, from ``begin`` to its end. It is the sink of what it sends."""
 
-    __slots__ = (
-        "_client", "_desk", "_exchange", "_guest", "_handoff", "_in_bytes", "_lane", "_last", "_law",
-        "_number", "_started", "_step", "_working", "ask", "call", "deadline", "over", "wants_progress",
-    )  # fmt: skip
+    # What few calls need is set where it is needed: this is made once a call.
+    over = False
+    _step: Step | None = None
+    _lane: Lane | None = None
+    _number: int | None = None  # of the sent call, while it is out
+    _handoff: HandOff | None = None
+    _working = False  # a thread is at the files
+    _told = -1.0  # the last progress
 
     def __init__(
         self, exchange: Exchange, client: Client, guest: Guest, ask: mcp.Call, *, in_bytes: int
     ) -> None:
         route = ask.offer.route
-        exchange.calls += 1
+        exchange.calls = self.call = exchange.calls + 1
         self.ask = ask
-        self.call = exchange.calls
-        self.over = False
         self.wants_progress = ask.token is not None
         self._exchange = exchange
         self._client = client
         self._guest = guest
         self._in_bytes = in_bytes
-        self._desk = guest.desk(route)
+        self._desk = guest.desks.get(route.interface.name) or guest.desk(route)
         self._started = exchange.clock()
-        self.deadline = self._started + route.contract.spec.limits.timeout_seconds
-        self._law: Generator[Step, Any, Outcome] = serve(
-            route, ask.offer.tool, ask.arguments, self._desk.usage
-        )
-        self._step: Step | None = None
-        self._lane: Lane | None = None
-        self._number: int | None = None  # of the sent call, while it is out
-        self._handoff: HandOff | None = None
-        self._working = False  # a thread is at the files
-        self._last = -1.0  # the progress told last
+        self._law = serve(route, ask.offer.tool, ask.arguments, self._desk.usage)
+
+    @property
+    def deadline(self) -> float:
+        """When the call expires, on the router's clock."""
+        return self._started + self._desk.usage.timeout_s
 
     def go_on(self, reply: object) -> None:
         """Send a reply into the law and do what it asks for next."""
@@ -138,7 +144,7 @@ class Flight:
             case Turn():
                 self._desk.queue.append(self)
             case Look():
-                self._handoff = HandOff(self._id(), self._guest.routes.scope, step)
+                self._handoff = HandOff(self._exchange.call_id(self.call), self._guest.routes.scope, step)
                 self._in_thread(self._handoff.look)
             case Place():
                 self._in_thread(self._need_handoff().place, step.blobs)
@@ -152,8 +158,8 @@ class Flight:
     def progress(self, progress: float, total: float | None) -> None:
         """A connector's progress, passed on while it grows (MCP: strictly increasing)."""
         token = self.ask.token
-        if token is not None and not self.over and progress > self._last:
-            self._last = progress
+        if token is not None and not self.over and progress > self._told:
+            self._told = progress
             self._client.report(mcp.progress(token, progress, total))
 
     def done(self, reply: Reply) -> None:
@@ -164,9 +170,8 @@ class Flight:
 
     def expire(self) -> None:
         """The deadline passed: the agent is told, the connector is told to stop."""
-        seconds = self.ask.offer.route.contract.spec.limits.timeout_seconds
         self._halt()
-        self.go_on(Refusal("unavailable", f"no end within {seconds:g} s"))
+        self.go_on(Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s"))
 
     def cancel(self) -> None:
         """The agent gave the call up: stop, and say nothing."""
@@ -223,38 +228,44 @@ class Flight:
 
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True
-        line, code, diagnostic, size = None, CANCELLED, "", 0
         if type(outcome) is Answer:
-            code, size = "ok", len(outcome.structured)
-            line = mcp.success(self.ask, outcome.structured)
+            line: bytes | None = mcp.success(self.ask, outcome.structured)
         elif type(outcome) is Refused:
-            code, diagnostic = outcome.code, outcome.diagnostic or outcome.detail
-            line = mcp.failure(self.ask, code, outcome.detail)
+            line = mcp.failure(self.ask, outcome.code, outcome.detail)
+        else:
+            line = None
         self._client.answered(self, line)
-        self._note(code, diagnostic, size)
+        self._note(outcome)
         if self._handoff is not None and not self._working:
             self._close_files()
         if self._desk.queue:
             self._desk.next_turn()
 
-    def _note(self, code: str, diagnostic: str, out_bytes: int) -> None:
-        exchange, route = self._exchange, self.ask.offer.route
-        exchange.note(
+    def _note(self, outcome: Outcome | None) -> None:
+        code, diagnostic, size = CANCELLED, "", 0
+        if type(outcome) is Answer:
+            code, size = "ok", len(outcome.structured)
+        elif type(outcome) is Refused:
+            code, diagnostic = outcome.code, outcome.diagnostic or outcome.detail
+        exchange, desk = self._exchange, self._desk
+        if not exchange.records:
+            exchange.write()
+        exchange.records.append(
             CallRecord(
-                at=exchange.now(),
-                call=self._id(),
-                session=self._guest.session,
-                agent=self._guest.routes.agent,
-                interface=str(route.interface),
-                tool=self.ask.offer.tool.name,
-                binding=route.binding,
-                instance=str(route.instance),
-                code=code,
-                ms=(exchange.clock() - self._started) * 1000,
-                in_bytes=self._in_bytes,
-                out_bytes=out_bytes,
-                files=tuple(self._handoff.handed) if self._handoff else (),
-                diagnostic=diagnostic,
+                exchange.now(),
+                exchange.call_id(self.call),
+                self._guest.session,
+                self._guest.routes.agent,
+                desk.interface,
+                self.ask.offer.tool.name,
+                desk.binding,
+                desk.instance,
+                code,
+                (exchange.clock() - self._started) * 1000,
+                self._in_bytes,
+                size,
+                tuple(self._handoff.handed) if self._handoff else (),
+                diagnostic,
             )
         )
 
@@ -267,9 +278,6 @@ class Flight:
         if self._handoff is None:
             raise Bug("the law handed files over without looking at them")
         return self._handoff
-
-    def _id(self) -> str:
-        return f"{self._exchange.prefix}{self.call:x}"
 
 
 def _outcome(work: Callable[..., object], args: tuple[object, ...]) -> object:

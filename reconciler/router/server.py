@@ -8,7 +8,6 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,6 @@ _BACKLOG = 128
 _MAX_CONNECTIONS = 256  # at one door
 _SWEEP_S = 0.1
 _RECORDS_S = 0.05  # how long a record waits for others, so that the journal writes many at once
-_THREADS = 4
 
 
 @dataclass(slots=True)
@@ -56,11 +54,9 @@ class Router:
         self._record = record
         self._doors: dict[str, _Open] = {}
         self._guests: dict[str, Guest] = {}
-        self._records: list[CallRecord] = []
-        self._sweeping = False
-        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
-        prefix = f"{int(now() * 1000):x}-"
-        self._exchange = Exchange(dispatch, self._note, now, clock, self._watch, threads, prefix)
+        self._exchange = Exchange(dispatch, now, clock)
+        self._exchange.watch = self._watch
+        self._exchange.write = self._write_soon
 
     async def open(self, door: Door) -> None:
         """Listen at a door. One that is open already gets its sockets changed; its connections stay.
@@ -119,27 +115,24 @@ class Router:
         return guest
 
     def _watch(self) -> None:
-        if not self._sweeping:
-            self._sweeping = True
-            asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+        self._exchange.watching = True
+        asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
     def _sweep(self) -> None:
-        self._sweeping = False
+        self._exchange.watching = False
         now = self._exchange.clock()
         busy = False
         for kept in list(self._doors.values()):
             for connection in list(kept.connections):
                 busy |= connection.sweep(now)
-        if busy:
+        if busy and not self._exchange.watching:
             self._watch()
 
-    def _note(self, record: CallRecord) -> None:
-        if not self._records:
-            asyncio.get_running_loop().call_later(_RECORDS_S, self._flush)
-        self._records.append(record)
+    def _write_soon(self) -> None:
+        asyncio.get_running_loop().call_later(_RECORDS_S, self._flush)
 
     def _flush(self) -> None:
-        records, self._records = self._records, []
+        records, self._exchange.records = self._exchange.records, []
         for record in records:
             self._record(record)
 

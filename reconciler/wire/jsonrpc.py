@@ -27,6 +27,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 _HEAD = 256  # bytes of an oversized line that are kept, to see whose it was
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _SPACE = 0x20
 _COUNTED = 1024  # bytes of a line short enough to count its brackets
 _INT64 = 2.0**63
@@ -133,18 +134,16 @@ def parse(line: bytes) -> Any:
     """Read strict JSON; raises ValueError with one clause that repeats nothing of the input."""
     try:
         value = orjson.loads(line)
+        same = orjson.dumps(value)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"this is not JSON at character {error.pos + 1}") from None
-    try:
-        same = orjson.dumps(value)
-    except TypeError:
-        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
-    size = len(same)
-    # The same bytes again: no key stood twice, no number was bent. Only a line's end may follow.
-    if not (line.startswith(same) and (len(line) == size or line[size:].isspace())):
+    except TypeError:  # orjson writes 254 levels
+        raise ValueError(_TOO_DEEP) from None
+    # The same bytes again (and the line's end): no key stood twice, no number was bent.
+    if len(line) - len(same) > 1 or not line.startswith(same):
         _need_single_keys(line, value)
-    if not _is_shallow(line, value):
-        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    if len(line) > _COUNTED or line.count(b"{") + line.count(b"[") > MAX_DEPTH:
+        _need_shallow(value)
     return value
 
 
@@ -155,23 +154,20 @@ def decode(line: bytes) -> Message:
     except ValueError as error:
         return Fault(PARSE_ERROR, f"cannot read this line: {error}")
     if type(message) is not dict:
-        what = (
-            "a batch is not answered: send one message a line"
-            if type(message) is list
-            else "a message is an object"
-        )
-        return Fault(INVALID_REQUEST, what)
+        what = "a batch is not answered: send one message a line"
+        return Fault(INVALID_REQUEST, what if type(message) is list else "a message is an object")
+    # The two usual shapes, with exactly their keys; all else is looked at one rule after the other.
     ident = message.get("id")
-    method = message.get("method")
-    if (
-        type(method) is not str
-        or message.get("jsonrpc") != "2.0"
-        or not (type(ident) is int or (type(ident) is str and len(ident) <= _SHORT_ID))
-        or "result" in message
-        or "error" in message
+    if message.get("jsonrpc") == "2.0" and (
+        type(ident) is int or (type(ident) is str and len(ident) <= _SHORT_ID)
     ):
-        return _unusual(message)
-    return _with_params(message, ident, method)
+        if len(message) == _REQUEST_KEYS:
+            method, params = message.get("method"), message.get("params")
+            if type(method) is str and type(params) is dict and len(method) <= MAX_METHOD:
+                return Request(ident, method, params)
+        elif len(message) == _RESPONSE_KEYS and "result" in message:
+            return Response(ident, message["result"])
+    return _unusual(message)
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
@@ -193,6 +189,8 @@ def error(ident: Id | None, code: int, message: str, data: Mapping[str, Any] | N
 
 
 _SHORT_ID = MAX_ID_BYTES // 4  # characters that fit in any case
+_REQUEST_KEYS = 4  # jsonrpc, id, method, params
+_RESPONSE_KEYS = 3  # jsonrpc, id, result
 
 
 def _with_params(message: dict[str, Any], ident: Id | None, method: str) -> Message:
@@ -251,17 +249,14 @@ def id_is_legal(value: object) -> bool:
     return type(value) is int
 
 
-def _is_shallow(line: bytes, value: Any) -> bool:
-    """Whether ``value`` is at most MAX_DEPTH deep."""
-    if len(line) <= _COUNTED and line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
-        return True
+def _need_shallow(value: Any) -> None:
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [node for node in level if type(node) is dict or type(node) is list]
         if not level:
-            return True
+            return
         level = [item for node in level for item in (node.values() if type(node) is dict else node)]
-    return False
+    raise ValueError(_TOO_DEEP)
 
 
 def _need_single_keys(line: bytes, value: Any) -> None:
@@ -310,7 +305,7 @@ def _read_slowly(line: bytes) -> None:
     try:
         json.loads(line.decode(), object_pairs_hook=single, parse_int=fits, parse_constant=_refuse)
     except RecursionError:
-        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
+        raise ValueError(_TOO_DEEP) from None
 
 
 _MAX_DIGITS = 21
