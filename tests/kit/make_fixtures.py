@@ -57,7 +57,9 @@ def invoice_page() -> Image.Image:
     draw.text((_MARGIN, 290), "INVOICE", fill=15, font=_font(52))
     facts = ("Invoice number: INV-2024-0042", "Invoice date: 17 June 2024", "Due date: 17 July 2024")
     _lines(draw, 690, 290, facts, 26)
-    _lines(draw, _MARGIN, 420, ("Bill to", "Northgate Veterinary Practice", "3 Mill Street", "Leeds LS9 8AB"), 26)
+    _lines(
+        draw, _MARGIN, 420, ("Bill to", "Northgate Veterinary Practice", "3 Mill Street", "Leeds LS9 8AB"), 26
+    )
     _table(draw, 640)
     _lines(
         draw,
@@ -116,7 +118,7 @@ def terms_page() -> Image.Image:
 
 
 def scanned(page: Image.Image, *, degrees: float, seed: int = _SEED) -> Image.Image:
-    """The page as a flat-bed scanner sees it: a little turned, soft, uneven in light, with grain and specks."""
+    """The page as a scanner sees it: a little turned, soft, uneven in light, with grain and specks."""
     dice = random.Random(seed)
     turned = page.rotate(degrees, Image.Resampling.BICUBIC, fillcolor=244)
     soft = turned.filter(ImageFilter.GaussianBlur(0.6))
@@ -148,9 +150,7 @@ def _png(image: Image.Image) -> bytes:
 def _tiff(images: Sequence[Image.Image]) -> bytes:
     out = io.BytesIO()
     black = [image.point(lambda value: 255 * (value > 150)).convert("1") for image in images]
-    black[0].save(
-        out, "TIFF", compression="group4", save_all=True, append_images=black[1:], dpi=(_DPI, _DPI)
-    )
+    black[0].save(out, "TIFF", compression="group4", save_all=True, append_images=black[1:], dpi=(_DPI, _DPI))
     return out.getvalue()
 
 
@@ -216,7 +216,9 @@ def _zip() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         entry = zipfile.ZipInfo("readme.txt", date_time=(2024, 6, 17, 12, 0, 0))
-        archive.writestr(entry, "An archive is neither a PDF nor an image. INV-2024-0042 stands in it all the same.\n")
+        archive.writestr(
+            entry, "An archive is neither a PDF nor an image. INV-2024-0042 stands in it all the same.\n"
+        )
     return out.getvalue()
 
 
@@ -229,6 +231,7 @@ def fixtures() -> Mapping[str, Callable[[], bytes]]:
         "invoice.pdf": lambda: whole,
         "invoice.png": lambda: _png(first),
         "invoice.jpg": lambda: _jpeg(first),
+        "upside-down.jpg": lambda: _jpeg(first.transpose(Image.Transpose.ROTATE_180)),
         "two-pages.pdf": lambda: image_pdf([first, second]),
         "two-pages.tiff": lambda: _tiff([first, second]),
         "blank.pdf": lambda: image_pdf([scanned(Image.new("L", _PAGE, 250), degrees=0.0, seed=_SEED + 2)]),

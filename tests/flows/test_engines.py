@@ -1,0 +1,230 @@
+"""Every connector of the catalogue, its real engine, against every case of every version that it implements.
+
+No controller and no sandbox here: the connector's own ``main.py`` runs with the kit on a socket that is handed
+over, as the supervisor hands it over, and the test speaks the wire to it. What the router would do to a call is
+done by the contract: input and output against the schemas, unlisted codes to ``unavailable``.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli
+
+from reconciler.conformance import cases
+from reconciler.model.contract import ROUTER_CODES, Contract, compiled
+from reconciler.model.resources import Connector, Interface
+
+pytestmark = pytest.mark.flow
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOG = ROOT / "catalog"
+KIT = ROOT / "reconciler" / "kit"
+CACHE = ROOT / ".demo" / "envs"  # wheels of an engine, by the digest of its lock: made once for a checkout
+ANSWER_S = 120
+
+# As the product starts a python connector, but for the folders of the hand-off, which are the sandbox's own.
+BOOT = """
+import sys
+kit, app, environment, inbox, outbox = sys.argv[1:]
+sys.path[:0] = [kit, app, environment]
+import handler_connector
+handler_connector.INBOX, handler_connector.OUTBOX = inbox, outbox
+import runpy
+sys.argv = [app + "/main.py"]
+runpy.run_path(app + "/main.py", run_name="__main__")
+"""
+
+
+def interface(version: str) -> Path:
+    return CATALOG / "interfaces" / version
+
+
+def connectors() -> list[str]:
+    return sorted(path.parent.name for path in CATALOG.glob("connectors/*/connector.toml"))
+
+
+def spec(connector: str) -> Connector:
+    text = (CATALOG / "connectors" / connector / "connector.toml").read_text()
+    return Connector.model_validate(tomli.loads(text))
+
+
+def contract(version: str) -> Contract:
+    folder = interface(version)
+    described = Interface.model_validate(tomli.loads((folder / "interface.toml").read_text()))
+    return compiled(described, (folder / "tools.json").read_bytes())
+
+
+def suite(version: str) -> tuple[cases.Case, ...]:
+    file = interface(version) / "conformance" / "cases.toml"
+    found, problems = cases.read(tomli.loads(file.read_text()), file.name)
+    assert not problems
+    return found
+
+
+def environment(connector: str) -> Path:
+    """The folder with the engine's wheels; an empty one for a connector that needs none."""
+    lock = CATALOG / "connectors" / connector / "requirements.lock"
+    wanted = lock.read_bytes() if lock.is_file() else b""
+    minor = ".".join(map(str, sys.version_info[:2]))
+    ready = CACHE / f"{hashlib.sha256(wanted).hexdigest()[:16]}-{minor}"
+    if not ready.is_dir():
+        building = ready.with_suffix(f".{os.getpid()}")
+        building.mkdir(parents=True)
+        if wanted:
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+            ]
+            pip += ["--require-hashes", "--only-binary", ":all:", "--target", str(building), "-r", str(lock)]
+            subprocess.run(pip, check=True, timeout=900)
+        try:
+            building.rename(ready)
+        except OSError:  # another worker was quicker
+            shutil.rmtree(building)
+    return ready
+
+
+@dataclass
+class Running:
+    """One connector process, and one connection to it."""
+
+    inbox: Path
+    outbox: Path
+    wire: socket.socket
+    lines: Iterator[bytes]
+    pid: int
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def start(self, tool: str, arguments: dict[str, Any], *, progress: bool = False) -> int:
+        """Send one call, files given as paths; gives its number."""
+        number = next(self.numbers)
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
+        if progress:
+            params["_meta"] = {"progressToken": number}
+        self.send({"id": number, "method": "tools/call", "params": params})
+        return number
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.wire.sendall(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """The result of a call; other lines (progress, answers to others) are dropped."""
+        for line in self.lines:
+            message = json.loads(line)
+            if message.get("id") == number:
+                return message["result"]
+        raise AssertionError("the connector hung up")
+
+    def hand_over(self, path: Path) -> dict[str, Any]:
+        blob = f"in{next(self.numbers)}"
+        (self.inbox / blob).write_bytes(path.read_bytes())
+        return {
+            "name": path.name,
+            "mediaType": "application/octet-stream",
+            "size": path.stat().st_size,
+            "blob": blob,
+        }
+
+    def outcome(self, promised: Contract, case: cases.Case, scope: Path) -> cases.Outcome:
+        """Run one case as the router would: the contract before, the files across, the contract after."""
+        tool = promised.tools[case.tool]
+        began = time.monotonic()
+        if tool.input_fault(case.input):
+            return cases.Outcome(None, "invalid_input", 0.0)
+        arguments = dict(case.input)
+        for one in tool.files:
+            if one.output:
+                arguments[one.name] = {"name": case.input[one.name], "blob": f"out{next(self.numbers)}"}
+            else:
+                arguments[one.name] = self.hand_over(scope / case.input[one.name])
+        result = self.answer(self.start(case.tool, arguments))
+        took = time.monotonic() - began
+        if result.get("isError"):
+            code = result["_meta"]["ai.handler/error"]["code"]
+            known = code in promised.errors or code in ROUTER_CODES
+            return cases.Outcome(None, code if known else "unavailable", took)
+        assert tool.output_fault(result["structuredContent"]) is None
+        written = result.get("_meta", {}).get("ai.handler/files", {})
+        files = {name: (self.outbox / one["blob"]).read_bytes() for name, one in written.items()}
+        return cases.Outcome(result["structuredContent"], None, took, files)
+
+
+@contextmanager
+def started(connector: str, folder: Path) -> Iterator[Running]:
+    (folder / "in").mkdir()
+    (folder / "out").mkdir()
+    app = CATALOG / "connectors" / connector
+    settings = {one.env: str(one.default) for one in spec(connector).settings.values() if one.env}
+    with socket.socket(socket.AF_UNIX) as listener, (folder / "log").open("wb") as log:
+        listener.bind(str(folder / "s"))
+        listener.listen()
+        words = (str(KIT), str(app), str(environment(connector)), str(folder / "in"), str(folder / "out"))
+        child = subprocess.Popen(
+            [sys.executable, "-B", "-I", "-S", "-c", BOOT, *words],
+            env={"PATH": os.environ["PATH"], "HANDLER_CONNECTOR_FD": str(listener.fileno()), **settings},
+            pass_fds=(listener.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            with socket.socket(socket.AF_UNIX) as wire:
+                wire.connect(str(folder / "s"))
+                wire.settimeout(ANSWER_S)
+                with wire.makefile("rb") as lines:
+                    yield Running(folder / "in", folder / "out", wire, lines, child.pid)
+        finally:
+            child.kill()
+            child.wait()
+            sys.stdout.write((folder / "log").read_text(errors="replace"))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
+    """A connector by name, started once for all tests: loading models a hundred times proves nothing."""
+    known: dict[str, Running] = {}
+    with ExitStack() as all_of_them:
+
+        def of(connector: str) -> Running:
+            if connector not in known:
+                folder = tmp_path_factory.mktemp(connector)
+                known[connector] = all_of_them.enter_context(started(connector, folder))
+            return known[connector]
+
+        yield of
+
+
+def _tries() -> list[Any]:
+    return [
+        pytest.param(connector, version, case, id=f"{connector}-{version}-{case.name}")
+        for connector in connectors()
+        for version in spec(connector).implements
+        for case in suite(version)
+    ]
+
+
+@pytest.mark.timeout(900)  # the first case of an engine may have to fetch its wheels
+@pytest.mark.parametrize(("connector", "version", "case"), _tries())
+def test_a_connector_keeps_what_its_interface_promises(
+    engine: Callable[[str], Running], connector: str, version: str, case: cases.Case
+) -> None:
+    outcome = engine(connector).outcome(contract(version), case, interface(version) / "conformance")
+    assert cases.judge(case, outcome) == ()
