@@ -96,8 +96,14 @@ class Framer:
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """The lines that ``data`` completes, in order, blank ones left out. One may still have its end on."""
         size = len(data)
-        if not self._size and not self.skipping and data.find(b"\n") == size - 1 and 1 < size <= self.limit:
-            return [data] if data[0] > _SPACE else []  # one whole line: the usual case
+        if (  # one whole line: the usual case
+            not self._size
+            and not self.skipping
+            and data.find(b"\n") == size - 1
+            and 1 < size <= self.limit
+            and data[0] > _SPACE
+        ):
+            return [data]
         lines: list[bytes | Oversized] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
