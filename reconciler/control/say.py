@@ -9,7 +9,7 @@ the same facts give the same words, and ``since`` is settled by the board.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reconciler.admission.admit import Admission
 from reconciler.model.inventory import Layer, Resource
@@ -17,9 +17,8 @@ from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, listed
 from reconciler.model.resources import Agent, Binding, Record
 from reconciler.model.routes import RouteTable
-from reconciler.model.status import REASONS, Condition, InstanceSeen, ObjectStatus, Reason, Truth
+from reconciler.model.status import REASONS, Condition, InstanceSeen, ObjectStatus, Reason, Summary, Truth
 
-_WORKING = ("declared", "idle", "ready", "draining")
 _COMING = ("building", "starting")
 
 
@@ -180,9 +179,8 @@ def _binding_ready(facts: Facts, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
         return Condition("Ready", "False", current.reason or "ReconcileError", current.message)
     if current.phase in _COMING:
         return Condition("Ready", "Unknown", "Starting", current.message or current.phase)
-    calls = "no call" if not current.calls else f"{current.calls} in flight"
-    if current.phase == "ready":
-        return Condition("Ready", "True", "Running", calls)
+    if current.pid is not None:
+        return Condition("Ready", "True", "Running", "its process runs")
     return Condition("Ready", "True", "Idle", "the first call starts it")
 
 
@@ -200,7 +198,7 @@ def _agent_ready(facts: Facts, ref: ObjectRef) -> Condition:
 
 
 def _observed(facts: Facts, ref: ObjectRef, seen: tuple[InstanceSeen, ...]) -> Iterator[Condition]:
-    running = [one for one in seen if one.phase == "ready"]
+    running = [one for one in seen if one.pid is not None and one.phase in ("ready", "idle")]
     failed = [one for one in seen if one.phase == "failed"]
     linked: Truth = "True" if running else "False" if failed else "Unknown"
     if linked != "Unknown":
@@ -228,6 +226,41 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "why": problem.why,
         "mend": problem.mend,
         "candidates": list(problem.candidates),
+    }
+
+
+def summary(facts: Facts, frame: Summary) -> Summary:
+    """The summary over all objects: ``frame`` brings who controls what, and the source's own condition."""
+    admission = facts.admission
+    revision = admission.inventory.revision
+    settled = not facts.unproven and not facts.held
+    return replace(
+        frame,
+        last_attempted=revision,
+        last_applied=revision,
+        serving=revision if settled and facts.running else frame.serving,
+        dirty="+dirty" in revision,
+        generation=facts.serving.generation,
+        instances=tuple(
+            _seen_json(one) for one in sorted(facts.instances.values(), key=lambda one: one.name)
+        ),
+        problems=tuple(problem_json(problem) for problem in admission.problems if problem.about is None),
+    )
+
+
+def _seen_json(one: InstanceSeen) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "binding": one.name.rpartition("@")[0],
+        "phase": one.phase,
+        "pid": one.pid,
+        "startedAt": one.started_at,
+        "restarts": one.restarts,
+        "lastExit": one.last_exit,
+        "reason": one.reason,
+        "message": one.message,
+        "calls": one.calls,
+        "walls": dict(one.walls),
     }
 
 

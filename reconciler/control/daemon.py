@@ -1,0 +1,141 @@
+"""``handlerd``: one process, one loop, one configuration.
+
+The composition root: takes the lock, lays out the run folder, joins the rooms, and stops clean on SIGTERM
+or SIGINT
+with no process left over. Whatever moment it is killed at, the next one serves the same.
+"""
+
+import logging
+import os
+import secrets
+import signal
+import stat
+import time
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from reconciler import __version__
+from reconciler.control import lock, looking, processes, rpc
+from reconciler.control.admitted import Admitted
+from reconciler.control.dispatch import Dispatcher
+from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.journal import Journal
+from reconciler.control.looking import Looker, Place
+from reconciler.control.loop import Controller, Parts, Withdrawn
+from reconciler.control.methods import Methods
+from reconciler.control.sessions import Sessions
+from reconciler.control.status import Board
+from reconciler.model.calls import CallRecord
+from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Recipe
+from reconciler.model.routes import RouteTable
+from reconciler.model.status import InstanceSeen, Summary
+from reconciler.router.server import Router
+from reconciler.runtime.supervisor import RuntimeFolders, Supervisor
+
+_LOG = logging.getLogger("handler")
+_LONGEST = len("/s/0123456789ab/") + 20 + len(".sock")  # what the router appends to the run folder
+_SOCKET_PATH = 107
+
+
+class CannotStart(Exception):  # noqa: N818 - a verdict in words for a person
+    """The controller cannot run here; the text says why and what to do."""
+
+
+def run(config: Path) -> int:
+    """Run the controller in the foreground until it is told to stop; 0, or 2 with the reason on stderr."""
+    place = Place.of(config)
+    try:
+        lay_run_folder(place.run)
+        with lock.held(place.state):
+            anyio.run(_serve, place, backend="asyncio", backend_options={"use_uvloop": True})
+    except (lock.Held, CannotStart, OSError) as error:
+        _LOG.error("%s", error)
+        return 2
+    return 0
+
+
+def lay_run_folder(run_folder: Path) -> None:
+    """Make the run folder, 0700 and ours; raises ``CannotStart`` when it is somebody else's or too long a
+    path.
+    """
+    if len(os.fsencode(run_folder)) + _LONGEST > _SOCKET_PATH:
+        raise CannotStart(
+            f"the run folder {run_folder} is too long for Unix sockets: set HANDLER_RUN to a shorter path"
+        )
+    for folder in (run_folder.parent, run_folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = run_folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise CannotStart(f"the run folder {run_folder} belongs to somebody else: set HANDLER_RUN to another")
+    run_folder.chmod(0o700)
+
+
+async def _serve(place: Place) -> None:
+    """Join the rooms, run until told to stop, and leave nothing."""
+    stop = anyio.Event()
+    journal = Journal(place.state, time.time)
+    news = _News()
+    supervisor = Supervisor(RuntimeFolders(place.state, place.run), event=news.instance, kit=looking.KIT)
+    dispatcher = Dispatcher(supervisor, recipe=news.recipe)
+    withdrawn = Withdrawn(dispatcher)
+    sessions = Sessions(place.state / "sessions", now=time.time, token=lambda: secrets.token_hex(6))
+
+    def record(call: CallRecord) -> None:
+        journal.call(call)
+        sessions.called(call.session)
+
+    router = Router(withdrawn, record=record, now=time.time, clock=time.monotonic)
+    doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table)
+    looker = Looker(place, Admitted(place.state / "admitted"))
+    board = Board(place.state / "status", time.time)
+    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal)
+    news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
+    doorkeeper.ended = lambda session: controller.session_ended()
+    methods = Methods(controller, pid=os.getpid(), stop=stop)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_until_signalled, stop)
+            await controller.run(stop, lambda: rpc.listen(place.run / "control.sock", methods.table()))
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await doorkeeper.close_all()
+            await supervisor.close()
+            journal.close()
+
+
+def _frame(place: Place) -> Summary:
+    pid = os.getpid()
+    return Summary(
+        configuration=str(place.config),
+        controller={
+            "pid": pid,
+            "startTime": processes.start_time(pid),
+            "bootId": processes.boot_id(),
+            "version": __version__,
+        },
+    )
+
+
+class _News:
+    """What the rooms ask of, and tell to, the controller, which is made after them."""
+
+    controller: Controller
+
+    def instance(self, seen: InstanceSeen) -> None:
+        self.controller.instance_changed(seen)
+
+    def recipe(self, name: InstanceName) -> Recipe | None:
+        return self.controller.recipe(name)
+
+    def table(self) -> RouteTable:
+        return self.controller.table
+
+
+async def _until_signalled(stop: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            stop.set()

@@ -1,0 +1,137 @@
+"""Doors and who comes through them: one standing door an agent, one folder of sockets an opened session.
+
+The router listens and serves; here it is decided whose session a connection belongs to. At a standing door
+all
+connections whose bridges have the same parent process are one session, so a harness that starts one bridge an
+interface has one table, and a new harness process gets the newest.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from reconciler.control import processes
+from reconciler.control.sessions import Session, Sessions
+from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Recipe
+from reconciler.model.routes import AgentRoutes, RouteTable
+from reconciler.router.server import Door, Peer, Pinned, Router
+
+
+class Doorkeeper:
+    """Opens and closes the router's doors as sessions and tables come and go."""
+
+    def __init__(
+        self, run: Path, router: Router, sessions: Sessions, *, table: Callable[[], RouteTable]
+    ) -> None:
+        """``table`` gives the table that serves now; new sessions are pinned to it."""
+        self._run = run
+        self._router = router
+        self._sessions = sessions
+        self._table = table
+        self._standing: dict[str, tuple[str, ...]] = {}
+        self.ended: Callable[[Session], None] = lambda session: None
+
+    async def restore(self) -> None:
+        """Reopen the doors of sessions that an earlier controller left, at the same paths."""
+        for session in self._sessions.load():
+            if not session.standing:
+                await self._open_door(session)
+
+    async def follow(self, table: RouteTable) -> None:
+        """Have a standing door for every agent of the table, with its interfaces, and for no other."""
+        wanted = {name: tuple(routes.routes) for name, routes in table.agents.items()}
+        for agent in self._standing.keys() - wanted.keys():
+            await self._router.close(f"a/{agent}")
+            del self._standing[agent]
+        for agent, interfaces in wanted.items():
+            if self._standing.get(agent) != interfaces:
+                await self._router.open(self._standing_door(agent, interfaces))
+                self._standing[agent] = interfaces
+
+    async def open(
+        self, routes: AgentRoutes, table: RouteTable, opener: processes.Process | None = None
+    ) -> Session:
+        """Open a session pinned to ``routes`` with its own sockets; OSError when it cannot be written
+        down.
+        """
+        session = self._sessions.open(routes, table, opener=opener)
+        await self._open_door(session)
+        return session
+
+    async def close(self, session_id: str) -> Session | None:
+        """End a session: its sockets go, its connections end; None when there is none of that name."""
+        session = self._sessions.close(session_id)
+        if session is None:
+            return None
+        if not session.standing:
+            await self._router.close(f"s/{session_id}")
+        self._forget(session)
+        return session
+
+    async def sweep(self) -> None:
+        """End the sessions whose opener is gone or that were quiet for a day."""
+        for session_id in self._sessions.over():
+            await self.close(session_id)
+
+    async def close_all(self) -> None:
+        """Close every door; the sessions' files stay, for the controller that comes next."""
+        for agent in list(self._standing):
+            await self._router.close(f"a/{agent}")
+        for session in self._sessions.all():
+            if not session.standing:
+                await self._router.close(f"s/{session.id}")
+
+    def folder(self, session: Session) -> Path:
+        """Where an opened session's sockets lie."""
+        return self._run / "s" / session.id
+
+    def sessions(self) -> tuple[Session, ...]:
+        """Every open session, standing ones included."""
+        return self._sessions.all()
+
+    def in_use(self) -> Collection[str]:
+        """The bindings that open sessions are pinned to."""
+        return {route.binding for one in self._sessions.all() for route in one.routes.routes.values()}
+
+    def recipes(self) -> Mapping[InstanceName, Recipe]:
+        """The recipes that open sessions are pinned to."""
+        return self._sessions.recipes()
+
+    async def _open_door(self, session: Session) -> None:
+        def pin(peer: Peer) -> Pinned | str:
+            self._sessions.joined(session.id)
+            return Pinned(session.id, session.routes)
+
+        def left(peer: Peer) -> None:
+            self._sessions.left(session.id)
+
+        door = Door(f"s/{session.id}", self.folder(session), pin, tuple(session.routes.routes), left)
+        await self._router.open(door)
+
+    def _standing_door(self, agent: str, interfaces: tuple[str, ...]) -> Door:
+        def pin(peer: Peer) -> Pinned | str:
+            parent = processes.Process(peer.parent_pid, peer.parent_start)
+            session = self._sessions.standing(agent, parent) or self._begin(agent, parent)
+            if session is None:
+                return (
+                    f"agent {agent!r} cannot start a session now: `handler describe agent/{agent}` says why"
+                )
+            self._sessions.joined(session.id)
+            return Pinned(session.id, session.routes)
+
+        def left(peer: Peer) -> None:
+            parent = processes.Process(peer.parent_pid, peer.parent_start)
+            session = self._sessions.standing(agent, parent)
+            if session and self._sessions.left(session.id) and self._sessions.close(session.id):
+                self._forget(session)
+
+        return Door(f"a/{agent}", self._run / "a" / agent, pin, interfaces, left)
+
+    def _begin(self, agent: str, parent: processes.Process) -> Session | None:
+        table = self._table()
+        routes = table.agents.get(agent)
+        return self._sessions.open(routes, table, opener=parent, standing=True) if routes else None
+
+    def _forget(self, session: Session) -> None:
+        self._router.forget(session.id)
+        self.ended(session)

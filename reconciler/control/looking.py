@@ -1,0 +1,171 @@
+"""Look, load, admit, desire: from two folders to what should be, without touching what runs.
+
+One ``Looker`` keeps what it saw last, so that unchanged objects stay the same objects and a look costs what
+changed. It runs on a worker thread, one look at a time; what it returns is frozen. What was admitted is on
+disk
+before a look is returned, so that a restart on a broken tree serves the same.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from reconciler.admission import admit as admission_room
+from reconciler.admission.admit import Admission, Surroundings
+from reconciler.config import load
+from reconciler.control import folders
+from reconciler.control.admitted import Admitted
+from reconciler.control.source import Busy, Gone, Source
+from reconciler.model.inventory import Inventory, Layer, Resource, Tree
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.recipes import folder_digest
+from reconciler.model.resources import Agent, Record
+from reconciler.plan import desired as planning
+from reconciler.plan.desired import Desired
+
+KIT = Path(__file__).resolve().parents[1] / "kit" / "handler_connector.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One decided look: the admission, what is desired, and removals that wait for ``handler apply``."""
+
+    admission: Admission
+    desired: Desired
+    held: Mapping[ObjectRef, str] = field(default_factory=dict)
+    changed: bool = True  # False: the same tree as last time
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folders of one configuration."""
+
+    config: Path
+    state: Path
+    run: Path
+
+    @classmethod
+    def of(cls, config: Path) -> "Place":
+        return cls(config, folders.state(config), folders.run(config))
+
+    def surroundings(self) -> Surroundings:
+        """What no agent's writable scope may overlap, and whose ``~`` it is."""
+        forbidden = (self.config, self.state, self.run)
+        return Surroundings(home=str(Path.home()), forbidden=tuple(str(path.resolve()) for path in forbidden))
+
+
+class Looker:
+    """Looks at one configuration on top of the catalogue."""
+
+    def __init__(self, place: Place, admitted: Admitted) -> None:
+        self._place = place
+        self._admitted = admitted
+        self._catalog = Source(folders.catalog(), Layer.CATALOG)
+        self.source = Source(place.config, Layer.CONFIG)
+        self._kit = kit_digest()
+        self._trees: dict[Layer, Tree] = {}
+        self.last: Look | None = None
+
+    def first(self) -> Look:
+        """What was in force when the last controller ended; empty the first time."""
+        catalog = self._catalog.scan()
+        if not isinstance(catalog, Tree):
+            raise OSError(f"the product's own catalogue cannot be read: {catalog.detail}")
+        self._trees[Layer.CATALOG] = catalog
+        self._trees[Layer.CONFIG] = self._admitted.load()
+        self.last = self._decide(held_by=None)
+        return self.last
+
+    def look(self, held_by: Collection[str] | None, hints: Collection[str] = ()) -> Look | Busy | Gone:
+        """Look once. ``held_by`` names the bindings that open sessions use: their removal waits, as does
+        one that
+        an agent still selects; None (an explicit apply) holds nothing back. ``hints`` are paths that changed.
+        """
+        tree = self.source.hint(hints) if hints else self.source.scan()
+        if not isinstance(tree, Tree):
+            return tree
+        explicit = held_by is None
+        if self.last and tree is self._trees.get(Layer.CONFIG) and not (explicit and self.last.held):
+            return replace(self.last, changed=False)
+        self._trees[Layer.CONFIG] = tree
+        self.last = self._decide(held_by)
+        self._admitted.save(self.last.admission)
+        return self.last
+
+    def preview(self) -> Look | Busy | Gone:
+        """What an explicit apply would decide, changing nothing (not even what this looker remembers)."""
+        tree = self.source.scan()
+        if not isinstance(tree, Tree):
+            return tree
+        return self._judge({**self._trees, Layer.CONFIG: tree}, held_by=None)
+
+    def _decide(self, held_by: Collection[str] | None) -> Look:
+        return self._judge(self._trees, held_by)
+
+    def _judge(self, trees: Mapping[Layer, Tree], held_by: Collection[str] | None) -> Look:
+        before = self.last.admission if self.last else None
+        inventory = load.inventory(trees, before.inventory if before else None)
+        last = before.in_force if before else {}
+        held = removals_that_wait(inventory, last, held_by) if held_by is not None else {}
+        judged = inventory
+        if held:
+            kept = {ref: last[ref] for ref in held}
+            judged = replace(inventory, resources={**inventory.resources, **kept})
+        admission = admission_room.admit(judged, last, before, self._place.surroundings())
+        was = self.last.desired if self.last else None
+        desired = planning.desire(
+            admission,
+            generation=was.table.generation + 1 if was else 1,
+            kit=self._kit,
+            home=str(Path.home()),
+            previous=was,
+        )
+        return Look(admission, desired, held)
+
+
+def removals_that_wait(
+    inventory: Inventory, last: Mapping[ObjectRef, Resource[Record]], in_use: Collection[str]
+) -> dict[ObjectRef, str]:
+    """Bindings whose file is gone but which an open session uses or an agent still selects, and why they
+    wait.
+
+    With a binding its connector is held too when the configuration removed both.
+    """
+    selected = _selected(inventory)
+    held: dict[ObjectRef, str] = {}
+    for ref, resource in last.items():
+        if ref.kind is not Kind.BINDING or ref in inventory.resources or _still_there(inventory, resource):
+            continue
+        consumers = [f"agent/{name}" for name in sorted(selected.get(ref.name, ()))]
+        if ref.name in in_use:
+            consumers.append("an open session")
+        if consumers:
+            held[ref] = f"its file is gone, but {', '.join(consumers)} uses it: `handler apply` removes it"
+            connector = ObjectRef(Kind.CONNECTOR, getattr(resource.spec, "connector", None) or "")
+            if connector in last and connector not in inventory.resources:
+                held[connector] = f"its files are gone, but {ref} uses it: `handler apply` removes it"
+    return held
+
+
+def _still_there(inventory: Inventory, resource: Resource[Record]) -> bool:
+    """The file is there and refused: that is no removal, and admission keeps its last form."""
+    return (resource.layer, resource.file) in inventory.sources
+
+
+def _selected(inventory: Inventory) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for ref, resource in inventory.resources.items():
+        services = getattr(resource.spec, "services", None)
+        if ref.kind not in (Kind.AGENT, Kind.PROJECT) or not services:
+            continue
+        for choice in services.values():
+            names = choice if isinstance(choice, tuple) else (getattr(choice, "binding", choice),)
+            for name in names:
+                label = ref.name if isinstance(resource.spec, Agent) else f"of {ref}"
+                found.setdefault(str(name), set()).add(label)
+    return found
+
+
+def kit_digest() -> str:
+    """The digest of the connector kit that this product mounts into python connectors."""
+    return folder_digest({KIT.name: KIT.read_bytes()})

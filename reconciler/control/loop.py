@@ -1,0 +1,311 @@
+"""The loop: look, admit, desire, do, say; level-triggered, one look at a time.
+
+Hints and the timed scan only say *look*; a look decides everything anew from what is there. Starting a
+connector,
+which may be slow, is its own task and holds nothing up. What cannot be done now is tried again with
+back-off; a
+fault of our own ends that look, not the controller, and is said as the condition ``InternalError``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from reconciler.control import say, serving
+from reconciler.control.dispatch import Dispatcher
+from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.journal import Journal
+from reconciler.control.looking import Look, Looker
+from reconciler.control.queue import Done, Failed, Outcome, Queue, Wait
+from reconciler.control.source import Busy, Gone
+from reconciler.control.status import Board
+from reconciler.model.calls import Dispatch, Lane, Refusal
+from reconciler.model.names import InstanceName, Kind
+from reconciler.model.recipes import Pinned, Recipe
+from reconciler.model.resources import Config
+from reconciler.model.routes import RouteTable
+from reconciler.model.status import Condition, InstanceSeen, Reason, Summary
+from reconciler.runtime.supervisor import Supervisor
+
+_LOG = logging.getLogger("handler.loop")
+_BUSY_S = 0.1  # git is at work, or a file is being written: look again soon
+_FLUSH_S = 0.5  # how long call records wait for others
+_SAY_QUIET_S = 0.02  # instance events come in flurries: one status for each
+
+
+class _World(Enum):
+    """The key that means: decide everything anew."""
+
+    WORLD = "world"
+
+
+_WORLD = _World.WORLD
+Key = _World | InstanceName
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the loop is given: everything that touches the world."""
+
+    looker: Looker
+    supervisor: Supervisor
+    dispatcher: Dispatcher
+    doorkeeper: Doorkeeper
+    board: Board
+    journal: Journal
+
+
+class Withdrawn:
+    """A dispatch that refuses bindings which were removed or suspended, for every session at once."""
+
+    def __init__(self, inner: Dispatch) -> None:
+        self._inner = inner
+        self.why: Mapping[str, str] = {}  # by binding; replaced whole, never edited
+
+    def lane(self, instance: InstanceName) -> Lane | None:
+        return None if instance.binding in self.why else self._inner.lane(instance)
+
+    def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
+        why = self.why.get(instance.binding)
+        if why is not None:
+            ready(Refusal("unavailable", why))
+        else:
+            self._inner.open_lane(instance, ready)
+
+
+class Controller:
+    """One configuration, made true for as long as ``run`` runs."""
+
+    def __init__(
+        self, parts: Parts, withdrawn: Withdrawn, frame: Summary, *, clock: Callable[[], float]
+    ) -> None:
+        """``frame`` says who controls what; ``clock`` is monotonic seconds."""
+        self.parts = parts
+        self._withdrawn = withdrawn
+        self._clock = clock
+        self._frame = frame
+        self.table: RouteTable = serving.NOTHING
+        self.look: Look | None = None
+        self._recipes: dict[InstanceName, Recipe] = {}  # declared to the supervisor
+        self._proven: set[InstanceName] = set()
+        self._unproven: dict[InstanceName, str] = {}
+        self._queue: Queue[Key] = Queue()
+        self._source = Condition("Synced", "Unknown", "Starting")
+        self._wake = anyio.Event()
+        self._say = anyio.Event()
+        self._said = anyio.Event()  # set, and made anew, after each time something was said
+        self._hints: set[str] = set()
+        self._turn = anyio.Lock()
+        self._tasks: TaskGroup | None = None  # or None until run
+
+    async def run(self, stop: anyio.Event, listen: Callable[[], Awaitable[asyncio.Server]]) -> None:
+        """Serve until ``stop`` is set. The first thing in force is what was admitted last; ``listen``
+        opens the
+        control socket, once there is something to answer with.
+        """
+        self.look = await anyio.to_thread.run_sync(self.parts.looker.first)
+        await self.parts.doorkeeper.restore()
+        await self._do(self.look)
+        self._soon(_WORLD)
+        server = await listen()
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            for job in (self._watch, self._work, self._speak, self._flush):
+                tasks.start_soon(job)
+            await stop.wait()
+            server.close()
+            tasks.cancel_scope.cancel()
+
+    async def now(self, *, explicit: bool = False) -> Look | Busy | Gone:
+        """Look at once and do what follows. ``explicit``: a person asked, so removals are not held back."""
+        async with self._turn:
+            hints, self._hints = frozenset(self._hints), set()
+            held_by = None if explicit else self.parts.doorkeeper.in_use()
+            found = await anyio.to_thread.run_sync(self.parts.looker.look, held_by, () if explicit else hints)
+            if isinstance(found, Look):
+                self._source = Condition("Synced", "True", "ReconcileSuccess")
+                await self._do(found)
+            else:
+                reason: Reason = "SourceBusy" if isinstance(found, Busy) else "SourceUnavailable"
+                self._source = Condition("Synced", "False", reason, found.detail)
+                self._say.set()
+            return found
+
+    def facts(self) -> say.Facts:
+        """All that a status is drawn from, now."""
+        assert self.look is not None  # noqa: S101 - set before anything can ask
+        return say.Facts(
+            admission=self.look.admission,
+            desired=self.look.desired.table,
+            serving=self.table,
+            instances={one.name: one for one in self.parts.supervisor.observe()},
+            unproven=self._unproven,
+            held=self.look.held,
+        )
+
+    def recipe(self, name: InstanceName) -> Recipe | None:
+        """The recipe of a declared instance."""
+        return self._recipes.get(name)
+
+    def settled(self) -> bool:
+        """True when the newest routes serve and nothing is being built or started."""
+        if self.look is None or self._unproven:
+            return False
+        return serving.serve(self.look.desired.table, self.table, self._proven) is self.table and not any(
+            one.phase in ("building", "starting") for one in self.parts.supervisor.observe()
+        )
+
+    async def until_settled(self) -> None:
+        """Return when ``settled`` holds; the words that change on the way are the occasion to look."""
+        while not self.settled():
+            said = self._said
+            await said.wait()
+
+    def session_ended(self) -> None:
+        """A session is over: what only it held may be retired."""
+        self._soon(_WORLD)
+
+    def instance_changed(self, seen: InstanceSeen) -> None:
+        """The supervisor's news: say it."""
+        self.parts.journal.instance(seen)
+        self._say.set()
+
+    async def _do(self, look: Look) -> None:
+        """Bring what runs to what is desired: declare, prove, swap, retire. Doing it twice does nothing."""
+        self.look = look
+        wanted = look.desired.table
+        await self._declare({**self.parts.doorkeeper.recipes(), **wanted.recipes}, look.desired.code)
+        self._proven &= wanted.recipes.keys()
+        self.table = serving.serve(wanted, self.table, self._proven)
+        self._withdrawn.why = withdrawn(look, self.parts.doorkeeper.in_use())
+        to_prove = serving.to_prove(wanted, self.table, self._proven)
+        self._unproven = {name: self._unproven.get(name, "it is being started") for name in to_prove}
+        for name in to_prove:
+            self._soon(name)
+        await self.parts.doorkeeper.follow(self.table)
+        self._retire(self._recipes.keys() - wanted.recipes.keys() - self.table.recipes.keys())
+        self._say.set()
+
+    async def _declare(self, recipes: Mapping[InstanceName, Recipe], code: Mapping[str, Pinned]) -> None:
+        for name in recipes.keys() - self._recipes.keys():
+            recipe = recipes[name]
+            await self.parts.supervisor.declare(recipe, code.get(recipe.code))
+            self._recipes[name] = recipe
+
+    def _retire(self, names: Collection[InstanceName]) -> None:
+        """Retire what nothing wants and no open session is pinned to; draining takes as long as its calls."""
+        pinned = self.parts.doorkeeper.recipes()
+        for name in [name for name in names if name not in pinned]:
+            del self._recipes[name]
+            if self._tasks is not None:
+                self._tasks.start_soon(self.parts.supervisor.retire, name)
+
+    async def _prove(self, name: InstanceName) -> Outcome:
+        """Start an instance that is to replace another; when it answers, look again: the swap follows."""
+        if name not in self._unproven:
+            return Done()
+        answer = await self._answer_of(name)
+        if not isinstance(answer, Refusal):
+            self._proven.add(name)
+            self._soon(_WORLD)
+            return Done()
+        self._unproven[name] = why = answer.diagnostic or answer.code
+        self.parts.journal.event(f"binding/{name.binding}", "Warning", "LastGoodRetained", f"{name}: {why}")
+        self._say.set()
+        return Failed()
+
+    async def _answer_of(self, name: InstanceName) -> Lane | Refusal:
+        heard = anyio.Event()
+        answer: list[Lane | Refusal] = []
+
+        def ready(what: Lane | Refusal) -> None:
+            answer.append(what)
+            heard.set()
+
+        self.parts.dispatcher.open_lane(name, ready)
+        await heard.wait()
+        return answer[0]
+
+    async def _watch(self) -> None:
+        async for paths in self.parts.looker.source.hints():
+            self._hints.update(paths)
+            self._soon(_WORLD)
+
+    def _soon(self, key: Key) -> None:
+        self._queue.add(key, self._clock())
+        self._wake.set()
+
+    async def _work(self) -> None:
+        """Hand out keys as they fall due; each is worked on in a task of its own, the same one never
+        twice.
+        """
+        async with anyio.create_task_group() as tasks:
+            while True:
+                self._wake = anyio.Event()
+                while (key := self._queue.take(self._clock())) is not None:
+                    tasks.start_soon(self._turn_of, key)
+                due = self._queue.next_s()
+                with anyio.move_on_after(None if due is None else max(due - self._clock(), 0)):
+                    await self._wake.wait()
+
+    async def _turn_of(self, key: Key) -> None:
+        outcome: Outcome = Failed()
+        try:
+            outcome = await (self._look_again() if key is _WORLD else self._prove(key))
+        except Exception:  # noqa: BLE001 - a fault of ours ends the look, not the controller
+            _LOG.exception("a look broke off")
+            self._source = Condition("Synced", "False", "InternalError", "a look broke off; see the log")
+            self._say.set()
+        finally:
+            self._queue.done(key, outcome, self._clock())
+            self._wake.set()
+
+    async def _look_again(self) -> Outcome:
+        await self.parts.doorkeeper.sweep()
+        found = await self.now()
+        if isinstance(found, Busy):
+            return Wait(_BUSY_S)
+        config = self.look.admission.inventory.config() if self.look else Config()
+        return Wait(config.reconcile.scan_seconds)
+
+    async def _speak(self) -> None:
+        while True:
+            await self._say.wait()
+            await anyio.sleep(_SAY_QUIET_S)
+            self._say = anyio.Event()
+            await self.speak()
+            self._said.set()
+            self._said = anyio.Event()
+
+    async def speak(self) -> None:
+        """Write what is to be said: the objects whose words changed, and the summary."""
+        facts = self.facts()
+        await anyio.to_thread.run_sync(self._write, facts)
+
+    def _write(self, facts: say.Facts) -> None:
+        self.parts.board.publish(tuple(say.statuses(facts)))
+        self._frame = say.summary(facts, replace(self._frame, conditions=(self._source,)))
+        self.parts.board.summary(self._frame)
+
+    async def _flush(self) -> None:
+        while True:
+            await anyio.sleep(_FLUSH_S)
+            await anyio.to_thread.run_sync(self.parts.journal.flush)
+
+
+def withdrawn(look: Look, in_use: Collection[str]) -> dict[str, str]:
+    """Bindings that serve nobody from now on, and why: suspended, or removed while a session still holds
+    them.
+    """
+    why: dict[str, str] = {}
+    bindings = {ref.name: one for ref, one in look.admission.in_force.items() if ref.kind is Kind.BINDING}
+    for name, resource in bindings.items():
+        if getattr(resource.spec, "suspend", False):
+            why[name] = "the binding is suspended"
+    return why | {name: "the binding was removed" for name in in_use if name not in bindings}

@@ -1,0 +1,159 @@
+"""What the control socket answers: apply, diff, sessions, stop."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from reconciler import __version__
+from reconciler.admission.admit import Admission
+from reconciler.control import once
+from reconciler.control.looking import Look
+from reconciler.control.loop import Controller
+from reconciler.control.rpc import Caller, Method, Refused
+from reconciler.control.sessions import Session
+from reconciler.model.problems import Problem, Severity
+from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
+from reconciler.plan import impact
+
+_DEFAULT_WAIT_S = 120.0
+
+
+class Methods:
+    """The controller's answers, by method name."""
+
+    def __init__(self, controller: Controller, *, pid: int, stop: anyio.Event) -> None:
+        self._controller = controller
+        self._keeper = controller.parts.doorkeeper
+        self._pid = pid
+        self._stop = stop
+
+    def table(self) -> Mapping[str, Method]:
+        return {
+            "hello": self.hello,
+            "apply": self.apply,
+            "diff": self.diff,
+            "session.open": self.session_open,
+            "session.close": self.session_close,
+            "session.list": self.session_list,
+            "stop": self.stop,
+        }
+
+    async def hello(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        look = self._controller.look
+        return {
+            "version": __version__,
+            "pid": self._pid,
+            "revision": look.admission.inventory.revision if look else "",
+            "generation": self._controller.table.generation,
+        }
+
+    async def diff(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """What an apply would change, deciding everything anew and doing nothing."""
+        before = self._applied()
+        found = await anyio.to_thread.run_sync(self._controller.parts.looker.preview)
+        if not isinstance(found, Look):
+            raise Refused(f"the configuration cannot be read now: {found.detail}")
+        return self._report(before, found)
+
+    async def apply(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Reconcile now. With ``wait``: until the newest routes serve, or ``timeoutSeconds`` passed."""
+        if params.get("dryRun"):
+            return {**await self.diff(params, caller), "applied": False, "ready": False}
+        before = self._applied()
+        found = await self._controller.now(explicit=True)
+        if not isinstance(found, Look):
+            raise Refused(f"the configuration cannot be read now: {found.detail}")
+        ready = self._controller.settled()
+        if params.get("wait") and not ready:
+            with anyio.move_on_after(float(params.get("timeoutSeconds") or _DEFAULT_WAIT_S)):
+                await self._controller.until_settled()
+            ready = self._controller.settled()
+        await self._controller.speak()
+        return {**self._report(before, found), "applied": True, "ready": ready}
+
+    async def session_open(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Open a session of an agent, or of one binding for its operator, and say where its sockets are."""
+        table = self._controller.table
+        if binding := params.get("binding"):
+            routes = self._binding_routes(str(binding), params.get("scope") or [])
+        else:
+            routes = self._agent_routes(str(params.get("agent", "")))
+        session = await self._keeper.open(routes, table)
+        return self._session_json(session)
+
+    async def session_close(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        session = await self._keeper.close(str(params.get("session", "")))
+        if session is None:
+            raise Refused(f"there is no open session {str(params.get('session'))[:40]!r}")
+        return {"session": session.id}
+
+    async def session_list(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        return [self._session_json(session) for session in self._keeper.sessions()]
+
+    async def stop(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        self._stop.set()
+        return {"pid": self._pid}
+
+    def _applied(self) -> Admission | None:
+        look = self._controller.look
+        return look.admission if look else None
+
+    def _report(self, before: Admission | None, look: Look) -> dict[str, Any]:
+        held = [impact.Held(one.agent, one.recipes.keys()) for one in self._keeper.sessions()]
+        return once.report(before, look, held)
+
+    def _agent_routes(self, agent: str) -> AgentRoutes:
+        routes = self._controller.table.agents.get(agent)
+        if routes is None:
+            raise Refused(self._why_not(agent))
+        return routes
+
+    def _why_not(self, agent: str) -> str:
+        look = self._controller.look
+        problems: tuple[Problem, ...] = ()
+        if look:
+            problems = tuple(
+                problem
+                for ref, found in look.admission.refused.items()
+                if ref.name == agent
+                for problem in found
+                if problem.severity is Severity.ERROR
+            )
+        if problems:
+            first = problems[0]
+            return f"agent {agent!r} cannot start a session: {first.at}: {first.what}\n  mend  {first.mend}"
+        known = ", ".join(sorted(self._controller.table.agents)) or "none"
+        return f"there is no agent {agent!r} to open a session for; agents: {known}"
+
+    def _binding_routes(self, binding: str, scope: list[str]) -> AgentRoutes:
+        look = self._controller.look
+        resource = look.admission.inventory.binding(binding) if look else None
+        names = [n for n in self._controller.table.recipes if n.binding == binding]
+        if look is None or resource is None or not names:
+            raise Refused(
+                f"binding {binding!r} cannot be called: `handler describe binding/{binding}` says why"
+            )
+        connector = look.admission.inventory.connector(resource.spec.connector or "")
+        routes: dict[str, Route] = {}
+        for contract in sorted(look.admission.contracts.values(), key=lambda c: c.interface):
+            if connector and str(contract.interface) in connector.spec.implements:
+                routes[contract.interface.name] = Route(contract.interface, binding, names[0], contract)
+        folders = tuple(ScopeFolder(str(path)) for path in scope)
+        return AgentRoutes(agent=f"binding/{binding}", routes=routes, scope=folders)
+
+    def _session_json(self, session: Session) -> dict[str, Any]:
+        folder = self._keeper.folder(session)
+        return {
+            "session": session.id,
+            "agent": session.agent,
+            "openedAt": session.opened_at,
+            "generation": session.generation,
+            "standing": session.standing,
+            "opener": {"pid": session.opener.pid} if session.opener else None,
+            "folder": str(folder),
+            "services": str(folder / "services.sock"),
+            "sockets": {name: str(folder / f"{name}.sock") for name in session.routes.routes},
+            "routes": {name: str(route.instance) for name, route in session.routes.routes.items()},
+        }

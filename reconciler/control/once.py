@@ -1,0 +1,63 @@
+"""Apply and diff without a controller: the same look, under the same lock, and nothing runs.
+
+What is admitted is written down and said (``Ready`` is Unknown), so that the controller that comes next
+starts
+from it. A preview takes no lock and writes nothing.
+"""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from reconciler.admission.admit import Admission
+from reconciler.control import lock, say
+from reconciler.control.admitted import Admitted
+from reconciler.control.looking import Look, Looker, Place, kit_digest
+from reconciler.control.status import Board
+from reconciler.model.status import Summary
+from reconciler.plan import impact
+
+
+def apply(config: Path) -> dict[str, Any]:
+    """Admit the configuration and write status; the report of ``report``.
+
+    Raises ``lock.Held`` when a controller runs, OSError when the configuration cannot be read.
+    """
+    place = Place.of(config)
+    with lock.held(place.state):
+        looker = Looker(place, Admitted(place.state / "admitted"))
+        before = looker.first().admission
+        look = _readable(looker.look(None))
+        facts = say.Facts(look.admission, look.desired.table, look.desired.table, {}, running=False)
+        board = Board(place.state / "status", time.time)
+        board.publish(tuple(say.statuses(facts)))
+        board.summary(say.summary(facts, Summary(configuration=str(place.config))))
+    return {**report(before, look), "applied": True, "ready": False}
+
+
+def preview(config: Path) -> dict[str, Any]:
+    """What an apply would change, changing nothing; OSError when the configuration cannot be read."""
+    place = Place.of(config)
+    looker = Looker(place, Admitted(place.state / "admitted"))
+    before = looker.first().admission
+    return {**report(before, _readable(looker.preview())), "applied": False, "ready": False}
+
+
+def report(before: Admission | None, look: Look, sessions: Iterable[impact.Held] = ()) -> dict[str, Any]:
+    """A decided look as ``apply`` and ``diff`` answer it: changes, problems, what is refused, what waits."""
+    after = look.admission
+    changes = impact.impact(before, after, sessions, kit=kit_digest(), home=str(Path.home()))
+    return {
+        "revision": after.inventory.revision,
+        "changes": [impact.as_json(change) for change in changes],
+        "problems": [say.problem_json(problem) for problem in after.problems],
+        "refused": sorted(str(ref) for ref in after.refused),
+        "waiting": sorted(str(ref) for ref in look.held),
+    }
+
+
+def _readable(found: object) -> Look:
+    if isinstance(found, Look):
+        return found
+    raise OSError(f"the configuration cannot be read now: {getattr(found, 'detail', found)}")
