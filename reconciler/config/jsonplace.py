@@ -37,9 +37,8 @@ def place(data: bytes, path: Path, *, on_key: bool = False) -> tuple[int, int]:
 def _index(data: bytes) -> Mapping[Path, tuple[_Point, _Point]]:
     index: dict[Path, tuple[_Point, _Point]] = {}
     root = Parser(_LANGUAGE).parse(data).root_node
-    stack: list[tuple[Path, _Point | None, Node]] = [
-        ((), None, child) for child in root.named_children if child.type != "comment"
-    ][:1]
+    stack: list[tuple[Path, _Point | None, Node]] = []
+    stack.extend(((), None, child) for child in root.named_children[:1])
     while stack:
         path, key, node = stack.pop()
         start = node.start_point.row, node.start_point.column

@@ -50,7 +50,7 @@ def read(data: bytes) -> Lock | TextFault:
 
 
 def render(lock: Lock) -> str:
-    """The text of a lock; reading it gives the same entries."""
+    """The text of a lock; reading it gives the same entries. Raises ValueError for what could not be read."""
     parts = [f'{_HEADER}apiVersion = "{FORMAT}"\n']
     for entry in sorted(lock.entries.values(), key=lambda one: InterfaceRef.parse(one.ref)):
         parts.append(
@@ -60,7 +60,11 @@ def render(lock: Lock) -> str:
             f"reviewedBy = {_text(entry.reviewed_by)}\n"
             f'published = "{entry.published}"\n'
         )
-    return "".join(parts)
+    text = "".join(parts)
+    again = read(text.encode())
+    if isinstance(again, TextFault):
+        raise ValueError(f"cannot write this lock: line {again.line}: {again.what}")
+    return text
 
 
 def _faults(values: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -95,5 +99,10 @@ def _entry_faults(ref: str, entry: object) -> Iterator[tuple[Path, str]]:
 
 def _text(value: str) -> str:
     """A basic string; what a person's name may hold beyond print is escaped."""
-    safe = (character if character.isprintable() else f"\\u{ord(character):04x}" for character in value)
-    return '"' + "".join({"\\": "\\\\", '"': '\\"'}.get(character, character) for character in safe) + '"'
+    return '"' + "".join(map(_escaped, value)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08x}"

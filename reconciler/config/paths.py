@@ -118,3 +118,8 @@ def _at_the_top(path: str, parts: list[str]) -> Home:
     if parts[0] in NOT_BUILT:
         return Home(Owner.NOT_BUILT, f"{parts[0]}/")
     return Home(Owner.NOBODY, path if len(parts) == 1 else f"{parts[0]}/")
+
+
+def shown(path: str) -> str:
+    """A path as a message can have it, whatever bytes its name was made of."""
+    return path if path.isascii() else path.encode(errors="backslashreplace").decode()

@@ -5,6 +5,7 @@ two keys and what the path must agree with. What other objects say is not asked 
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,25 +14,37 @@ from reconciler.config.codes import BOTH_OR_NEITHER, REFERENCE_FORM, TOO_MANY
 from reconciler.config.words import Subject
 from reconciler.model.names import Kind
 from reconciler.model.problems import Problem, Span, key_path, listed, quoted
-from reconciler.model.resources import Binding, Record, SecretReference
+from reconciler.model.resources import Binding, KindRow, Record, SecretReference
 
 MAX_TOLD = 50  # problems of one file; whoever has more needs another tool first
 
 _FORMS = tuple(info.alias or name for name, info in SecretReference.model_fields.items())
 
 
-def record(subject: Subject) -> tuple[Record | None, tuple[Problem, ...]]:
-    """The typed record of a file's values, or None and its problems. Places are still to be looked up."""
-    if early := _senseless(subject):
-        return None, (early,)
+def sound(row: KindRow, values: Mapping[str, Any], given: Mapping[str, object]) -> Record | None:
+    """The record of values that are right, or None: the short way, since most files are right."""
     try:
-        spec = subject.row.model.model_validate(subject.values)
+        spec = row.model.model_validate(values)
+    except ValidationError:
+        return None
+    if isinstance(spec, Binding):
+        if (spec.connector is None) == (spec.addon is None):
+            return None
+        if any(len(reference.model_fields_set) != 1 for reference in spec.secrets.values()):
+            return None
+    return spec if all(values.get(key, value) == value for key, value in given.items()) else None
+
+
+def problems(subject: Subject) -> tuple[Problem, ...]:
+    """All that is wrong with values that are not sound. Places are still to be looked up."""
+    if early := _senseless(subject):
+        return (early,)
+    found = list(_across(subject))
+    try:
+        subject.row.model.model_validate(subject.values)
     except ValidationError as error:
-        found = [*faults.problems(error, subject), *_across(subject)]
-        return None, _bounded(found, subject)
-    # Most files are right: asking the record is cheaper than looking at the values again.
-    found = [] if _agrees(spec, subject) else list(_across(subject))
-    return (None if found else spec), _bounded(found, subject)
+        found.extend(faults.problems(error, subject))
+    return _bounded(found, subject)
 
 
 def _senseless(subject: Subject) -> Problem | None:
@@ -56,15 +69,6 @@ def _named(given: object) -> str:
 
 
 # what spans two keys, and what the path gives
-
-
-def _agrees(spec: Record, subject: Subject) -> bool:
-    if isinstance(spec, Binding):
-        if (spec.connector is None) == (spec.addon is None):
-            return False
-        if any(len(reference.model_fields_set) != 1 for reference in spec.secrets.values()):
-            return False
-    return all(subject.values.get(key, value) == value for key, value in subject.given.items())
 
 
 def _across(subject: Subject) -> Iterator[Problem]:

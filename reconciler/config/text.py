@@ -18,6 +18,7 @@ MAX_NESTING = 32
 MAX_KEY_PARTS = 32
 _MAX_MARKS = 20_000  # brackets, and dots in keys: a parser's time grows faster than their number
 
+TOO_LARGE = "S206"  # the code of a file beyond its size, whoever finds it
 _BOM = "\ufeff"
 _WHY_UTF8 = "configuration files are UTF-8 text"
 
@@ -49,7 +50,7 @@ def decoded(data: bytes) -> str | TextFault:
             f"the file has {len(data):,} bytes, more than {MAX_BYTES:,}",
             "a file that takes long to read would hold up every other one",
             "split it, or keep data in files of its own",
-            "S206",
+            TOO_LARGE,
         )
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data:
         return _wide_fault(data)
@@ -57,6 +58,8 @@ def decoded(data: bytes) -> str | TextFault:
         text = data.decode()
     except UnicodeDecodeError as error:
         return _byte_fault(data, error.start)
+    if _is_plain(data):
+        return conflict(text) or _structure_fault(text) or text
     text = text.removeprefix(_BOM)
     return _character_fault(text) or conflict(text) or _structure_fault(text) or text
 
@@ -96,6 +99,14 @@ def _place(data: bytes, offset: int) -> tuple[int, int]:
 
 
 # characters
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether the bytes are printable ASCII, tabs and line feeds: most files are, and it is seen at once."""
+    return data.isascii() and not data.translate(None, _PLAIN)
+
+
+_PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F)])
 
 # Controls other than tab and line feed, what has no width, and what turns the direction of reading. Joiners
 # count only where no script needs them. Lone carriage returns are told apart from CRLF.

@@ -32,7 +32,7 @@ def read(data: bytes) -> dict[str, Any] | TextFault:
         )
     except ValueError:
         return _number_fault(*_first_of_digits(text))
-    if _LONG_NUMBER.search(text) and (path := _oversized(values)) is not None:
+    if _LONG in data.translate(_DIGITS) and (path := _oversized(values)) is not None:
         return _number_fault(*place(data, path))
     return values
 
@@ -61,8 +61,10 @@ def edit(text: str, path: Path, value: object) -> str:
 
 # numbers
 
-# Digits enough for more than 64 bits, in any base. It may stand in a string too, so it is a hint alone.
-_LONG_NUMBER = re.compile(r"[0-9][0-9_]{18}|0[xob][0-9A-Fa-f_]{16}")
+# Digits enough for more than 64 bits, in any base; they may stand in text too, so they are a hint alone. A
+# translation and a search see them ten times faster than an expression does, and every file is asked.
+_DIGITS = bytes(ord("0") if chr(byte) in "0123456789abcdefABCDEF_xo" else ord(" ") for byte in range(256))
+_LONG = b"0" * 17
 _ENDLESS_NUMBER = re.compile(r"[0-9][0-9_]{1000}")
 
 

@@ -82,7 +82,7 @@ def _entries(root: Node) -> Iterator[tuple[Path, _Entry, bool]]:
 
 def _pair(above: Path, node: Node, stack: list[tuple[Path, Node]]) -> Iterator[tuple[Path, _Entry, bool]]:
     """A key and its value, and what lies inside the value."""
-    value = node.named_children[-1] if node.named_child_count else node
+    value = next((child for child in node.named_children if child.type not in (*_KEYS, "comment")), node)
     parts = _parts(node)
     for number, (name, point) in enumerate(parts, 1):
         above = (*above, name)

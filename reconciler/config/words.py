@@ -247,7 +247,7 @@ def _pattern(fault: Fault, subject: Subject) -> _Words:
     pattern = fault.bounds.get("pattern", "")
     shown = "" if _private(fault.path) else f" {quoted(value)}"
     if pattern == NAME_PATTERN:
-        better = _suggested(value, pattern) or _example(subject, fault.path)
+        better = suggested(value, pattern) or _example(subject, fault.path)
         what = f"{field}{shown} does not fit as a name: {name_fault(value)}"
         return what, "names become file, socket and tool names", _write(fault.path, better)
     form = _form(_nodes(subject, fault.path)) or f"text that matches {pattern}"
@@ -294,7 +294,7 @@ def _wrong_key(fault: Fault, subject: Subject) -> _Words:
     if "max_length" in fault.bounds:
         why = f"a key of {table} has at most {fault.bounds['max_length']} characters"
     what = f"{quoted(key)} does not fit as a key of {table}" + _odd(key)
-    better = _suggested(key, fault.bounds.get("pattern") or NAME_PATTERN)
+    better = suggested(key, fault.bounds.get("pattern") or NAME_PATTERN)
     return what, why, f"write '{better}'" if better and better != key else "write a name that fits"
 
 
@@ -403,7 +403,7 @@ def _write(path: Path, value: object) -> str:
     return f"write {literal(value)}" if isinstance(last, int) else f"write {last} = {literal(value)}"
 
 
-def _suggested(text: str, pattern: str) -> str | None:
+def suggested(text: str, pattern: str) -> str | None:
     """A name near ``text`` that matches the pattern, or None."""
     for joint in ("-", "_", ""):
         better = re.sub("[^a-z0-9]+", joint, text.lower()).strip(joint or None)

@@ -1,0 +1,162 @@
+"""Both layers' trees to one inventory: every object found, and every problem of its text.
+
+Nothing here raises on what people write. A file belongs to an object by its path; an object is read anew only
+when one of its files changed, and is otherwise the same value as before, by identity. So a pass costs one
+look at every path and the parsing of what changed. What objects say of each other is admission's to judge,
+but for one question that only paths answer: whether two files claim one name.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from reconciler.config import claims, objects, strays
+from reconciler.config.objects import Unit
+from reconciler.config.paths import LOCK, Home, Owner, home
+from reconciler.model.inventory import Inventory, Layer, Lock, Resource, Tree
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.problems import Problem
+from reconciler.model.resources import Record
+
+_EMPTY = Tree("", {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One layer as it was last read: what the next reading is compared with."""
+
+    tree: Tree
+    units: Mapping[str, Unit]  # by the path of the defining file, or of whatever belongs to no object
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    layers: Mapping[Layer, _Seen]
+    locks: Mapping[Layer, Lock]
+    resources: Mapping[ObjectRef, Resource[Record]]
+    problems: tuple[Problem, ...]
+
+
+def inventory(trees: Mapping[Layer, Tree], previous: Inventory | None = None) -> Inventory:
+    """Everything found in the trees. Never raises for what they hold.
+
+    With ``previous``, an inventory of the same two layers, objects whose files did not change keep their
+    identity; the result equals that of a first reading.
+    """
+    memory = previous.memory if previous is not None and isinstance(previous.memory, _Memory) else None
+    layers = {}
+    changed = False
+    for layer in Layer:
+        seen, touched = _layer(layer, trees.get(layer, _EMPTY), memory.layers[layer] if memory else None)
+        layers[layer] = seen
+        changed = changed or touched
+    if memory is None or changed:
+        resources, problems = claims.settled({layer: seen.units.values() for layer, seen in layers.items()})
+        locks = {layer: _lock(seen) for layer, seen in layers.items()}
+        memory = _Memory(layers, locks, resources, problems)
+    else:
+        memory = _Memory(layers, memory.locks, memory.resources, memory.problems)
+    return Inventory(
+        revision=layers[Layer.CONFIG].tree.revision,
+        resources=memory.resources,
+        problems=memory.problems,
+        sources=_Sources({layer: seen.tree.files for layer, seen in layers.items()}),
+        locks=memory.locks,
+        trees={layer: seen.tree for layer, seen in layers.items()},
+        memory=memory,
+    )
+
+
+class _Sources(Mapping[tuple[Layer, str], bytes]):
+    """The bytes of every file of both layers: a view, since few are ever asked for."""
+
+    __slots__ = ("_files",)
+
+    def __init__(self, files: Mapping[Layer, Mapping[str, bytes]]) -> None:
+        self._files = files
+
+    def __getitem__(self, key: tuple[Layer, str]) -> bytes:
+        layer, path = key
+        return self._files[layer][path]
+
+    def __iter__(self) -> Iterator[tuple[Layer, str]]:
+        return ((layer, path) for layer, files in self._files.items() for path in files)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._files.values()))
+
+
+# one layer
+
+
+def _layer(layer: Layer, tree: Tree, seen: _Seen | None) -> tuple[_Seen, bool]:
+    """The layer as it is now, and whether anything in it changed."""
+    if seen is None:
+        return _Seen(tree, _units(layer, tree, (*tree.files, *tree.faults))), True
+    changed = _changed(tree, seen.tree)
+    if not changed:
+        return _Seen(tree, seen.units), False
+    touched = {one.key: one for path in changed if (one := _home(path, tree, seen.tree)) is not None}
+    units = {key: unit for key, unit in seen.units.items() if key not in touched}
+    units.update(_units(layer, tree, _paths_of(touched.values(), tree)))
+    return _Seen(tree, units), True
+
+
+def _changed(tree: Tree, before: Tree) -> set[str]:
+    """The paths whose bytes, mode or fault differ; equal bytes do not, whoever read them."""
+    now, was = tree.files, before.files
+    paths = {path for path, data in now.items() if (old := was.get(path)) is not data and old != data}
+    paths |= was.keys() - now.keys()
+    paths |= {path for path, _ in tree.faults.items() ^ before.faults.items()}
+    return paths | (tree.executable ^ before.executable)
+
+
+def _paths_of(homes: Collection[Home], tree: Tree) -> Iterator[str]:
+    """Every path that belongs to one of the homes; the whole tree is looked through only for folders."""
+    folders = {one.folder or one.key.removesuffix("/") for one in homes if one.folder or one.key[-1:] == "/"}
+    if folders:
+        inside = tuple(f"{folder}/" for folder in folders)
+        for path in (*tree.files, *tree.faults):
+            if path.startswith(inside) or path in folders:
+                yield path
+    for one in homes:
+        if not one.folder:
+            yield from (one.key for files in (tree.files, tree.faults) if one.key in files)
+
+
+def _units(layer: Layer, tree: Tree, paths: Iterable[str]) -> dict[str, Unit]:
+    units: dict[str, Unit] = {}
+    gathered: dict[str, tuple[Home, list[str]]] = {}
+    for path in paths:
+        one = _home(path, tree)
+        if one is None:
+            continue
+        if one.key == path and not one.folder:  # most objects are one file
+            units[path] = _unit(layer, one, tree, [path])
+        else:
+            gathered.setdefault(one.key, (one, []))[1].append(path)
+    for key, (one, own) in gathered.items():
+        units[key] = _unit(layer, one, tree, own)
+    return units
+
+
+def _unit(layer: Layer, one: Home, tree: Tree, own: list[str]) -> Unit:
+    if one.owner is Owner.OBJECT and not (layer is Layer.CATALOG and one.kind is Kind.CONFIG):
+        return objects.unit(layer, one, tree, own)
+    return strays.unit(one, tree, own)
+
+
+def _home(path: str, *trees: Tree) -> Home | None:
+    """Whose a path is; an object's folder that was not read is the object's. None: passed over."""
+    one = home(path)
+    if one.owner is Owner.OBJECT:
+        return one
+    if one.owner is Owner.NOBODY and any(path in tree.faults for tree in trees):
+        inside = home(f"{path}/x")
+        one = inside if inside.owner is Owner.OBJECT else one
+    return None if one.owner is Owner.PASSED_OVER else one
+
+
+def _lock(seen: _Seen) -> Lock:
+    """The layer's lock; one that is missing, or cannot be read, publishes nothing."""
+    unit = seen.units.get(LOCK)
+    return (unit.lock if unit else None) or Lock()
