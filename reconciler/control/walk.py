@@ -196,7 +196,11 @@ class Walk:
             status = entry.stat(follow_symlinks=self.follow)
         except OSError as error:
             raise Unstable(path) from error
-        path = path if path.isascii() else _printable(path)
+        if not path.isascii() and (shown := _printable(path)) != path:
+            self.files[shown] = File(
+                _signature(status), None, Fault("name", "its name is not UTF-8"), unsure=False
+            )
+            return
         known = self.known.get(path)
         if known is not None and not known.unsure and known.signature == _signature(status):
             self._bytes += known.signature[0] if known.data is not None else 0

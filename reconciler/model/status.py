@@ -84,3 +84,23 @@ class ObjectStatus:
     problems: tuple[Mapping[str, Any], ...] = ()
     inventory: tuple[Mapping[str, Any], ...] = ()
     used_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What ``summary.json`` says beyond its objects: which revision is where, who controls, what is wrong.
+
+    ``controller`` is the process that keeps it (pid, startTime, bootId, version), None when none does.
+    ``problems`` are those of files that are no object.
+    """
+
+    configuration: str
+    controller: Mapping[str, Any] | None = None
+    last_attempted: str = ""
+    last_applied: str = ""
+    serving: str = ""
+    dirty: bool = False
+    generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+    instances: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[Mapping[str, Any], ...] = ()

@@ -220,11 +220,11 @@ def test_what_was_known_in_a_folder_that_cannot_be_opened_is_not_taken_for_delet
     assert "bindings/a.toml" in found.files
 
 
-def test_a_name_that_is_no_utf8_is_shown_with_escapes_and_scans_stay_stable(root: Path) -> None:
+def test_a_name_that_is_no_utf8_is_a_fault_shown_with_escapes(root: Path) -> None:
     Path(os.fsdecode(os.fsencode(root) + b"/bindings/\xff.toml")).write_bytes(b"x")
     looker = source(root)
     found = tree(looker.scan())
-    assert found.files["bindings/\\xff.toml"] == b"x"
+    assert found.faults["bindings/\\xff.toml"].word == "name"
     assert tree(looker.scan()) is found
 
 
@@ -531,8 +531,8 @@ def test_a_hostile_repository_makes_nothing_run(repository: Path, git: Git, tmp_
     script = tmp_path / "evil"
     script.write_text(f"#!/bin/sh\ntouch {canary}\ncat\n")
     script.chmod(0o755)
-    for key in ("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "diff.external", 
-                "filter.x.clean", "filter.x.smudge", "filter.x.process", "core.alternateRefsCommand"):  # fmt: skip
+    keys = ("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.alternateRefsCommand")
+    for key in (*keys, "diff.external", "filter.x.clean", "filter.x.smudge", "filter.x.process"):
         git("config", key, str(script))
     git("config", "core.hooksPath", str(tmp_path))
     (repository / ".gitattributes").write_text("* filter=x\n")

@@ -1,0 +1,287 @@
+"""The status folder: one file an object, and the summary; what people and scripts read when nobody can be
+asked.
+
+A file is written whole or not at all, and only when what it says changed, so its age says when that was.
+Since when a condition holds is settled here and survives a restart, because the files are read back. What
+cannot be written (a full disk, a folder made read-only) is one line in the log, ``fault``, and another try
+at the next publishing: serving goes on.
+"""
+
+import hashlib
+import logging
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from reconciler.control import atomic
+from reconciler.model.names import Kind
+from reconciler.model.status import Condition, ObjectStatus, Summary, settle
+
+_LOG = logging.getLogger("handler.status")
+_VERSION = "handler.status/v1"
+_SUMMARY = "summary.json"
+_PLAIN = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}")  # a name that is a file name everywhere
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was last written of one object, and its row in the summary."""
+
+    status: ObjectStatus
+    conditions: tuple[Condition, ...]
+    row: orjson.Fragment
+
+
+class Board:
+    """Writes the status of one configuration. Safe to use from several threads, one at a time."""
+
+    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
+        """``now`` is the wall clock in seconds; the folder is made, 0700, when something is published."""
+        self.fault = ""  # why nothing can be written, or ""
+        self._folder = folder
+        self._now = now
+        self._told: dict[Key, _Told] = {}
+        self._conditions: tuple[Condition, ...] | None = (
+            None  # the summary's; None before they were read back
+        )
+        self._said = b""  # the summary last written, but for its instant
+        self._swept = False
+        self._turn = threading.Lock()
+
+    def publish(self, objects: Iterable[ObjectStatus]) -> int:
+        """Make the folder hold these objects and no other; how many files were written or removed.
+
+        What is not ready is written first. Never raises for a folder that cannot be written.
+        """
+        with self._turn:
+            wanted = {(status.kind, status.name): status for status in objects}
+            changed = [key for key, status in wanted.items() if not self._is_told(key, status)]
+            changed.sort(key=lambda key: _truth(wanted[key].conditions, "Ready").status == "True")
+            return self._trying(lambda: self._write(wanted, changed))
+
+    def summary(self, summary: Summary) -> bool:
+        """Write ``summary.json`` over the objects last published; False when it said the same already."""
+        with self._turn:
+            return self._trying(lambda: self._write_summary(summary)) > 0
+
+    def _is_told(self, key: Key, status: ObjectStatus) -> bool:
+        told = self._told.get(key)
+        return told is not None and (told.status is status or told.status == status)
+
+    def _trying(self, write: Callable[[], int]) -> int:
+        try:
+            count = write()
+        except OSError as error:
+            fault = f"status cannot be written to {self._folder}: {error.strerror or error}"
+            if fault != self.fault:
+                _LOG.warning("%s", fault)
+            self.fault = fault
+            return 0
+        if self.fault:
+            _LOG.warning("status is written again to %s", self._folder)
+            self.fault = ""
+        return count
+
+    def _write(self, wanted: Mapping[Key, ObjectStatus], changed: Iterable[Key]) -> int:
+        if not self._swept:
+            self._sweep()
+        folders: set[Path] = set()
+        count = 0
+        try:
+            for key in changed:
+                path = self._path(key)
+                told = self._settled(wanted[key], self._told.get(key) or _read(path))
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                if atomic.write(path, _document(told), durable=False):
+                    folders.add(path.parent)
+                    count += 1
+                self._told[key] = told
+            for key in self._told.keys() - wanted.keys():
+                folders.add(self._remove(key))
+                count += 1
+        finally:
+            atomic.settle(folder for folder in folders if folder.is_dir())
+        return count
+
+    def _settled(self, status: ObjectStatus, before: _Told | None) -> _Told:
+        """The status with the instants at which its conditions came to hold."""
+        was = before.conditions if before else ()
+        conditions = self._since(was, status.conditions, status.digest)
+        return _Told(status, conditions, orjson.Fragment(orjson.dumps(_row(status))))
+
+    def _since(
+        self, was: tuple[Condition, ...], now: tuple[Condition, ...], generation: str
+    ) -> tuple[Condition, ...]:
+        instant = iso(self._now())
+        for condition in now:
+            new = replace(condition, since=instant, generation=condition.generation or generation)
+            was = settle(was, new)
+        types = {condition.type for condition in now}
+        return tuple(condition for condition in was if condition.type in types)
+
+    def _remove(self, key: Key) -> Path:
+        path = self._path(key)
+        path.unlink(missing_ok=True)
+        del self._told[key]
+        if path.parent != self._folder / key[0] and not any(path.parent.iterdir()):
+            path.parent.rmdir()  # the last version of an interface
+            return path.parent.parent
+        return path.parent
+
+    def _path(self, key: Key) -> Path:
+        kind, name = key
+        parts = [part if _PLAIN.fullmatch(part) else _short(part) for part in name.split("/")]
+        return self._folder.joinpath(kind, *parts[:-1], f"{parts[-1]}.json")
+
+    def _sweep(self) -> None:
+        """Take over what an earlier controller left: its objects are known, its half-written files go."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        atomic.sweep(self._folder)
+        for kind in Kind:
+            for path in (self._folder / kind.value).rglob("*.json"):
+                atomic.sweep(path.parent)
+                told = _read(path)
+                if told is not None and self._path((told.status.kind, told.status.name)) == path:
+                    self._told.setdefault((told.status.kind, told.status.name), told)
+                else:
+                    path.unlink(missing_ok=True)
+        self._swept = True
+
+    def _write_summary(self, summary: Summary) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._folder / _SUMMARY
+        if self._conditions is None:
+            self._conditions = _conditions_of(_json(path))
+        conditions = self._since(self._conditions, summary.conditions, "")
+        document = _summary(summary, conditions, [told for _, told in sorted(self._told.items())])
+        said = orjson.dumps(document)
+        if said == self._said:
+            return 0
+        atomic.write(
+            path, orjson.dumps({**document, "at": iso(self._now())}, option=orjson.OPT_APPEND_NEWLINE)
+        )
+        self._conditions, self._said = conditions, said
+        return 1
+
+
+def iso(seconds: float) -> str:
+    """An instant of the wall clock as status files have it: UTC, milliseconds, ``Z``."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _truth(conditions: Iterable[Condition], kind: str) -> Condition:
+    found = (condition for condition in conditions if condition.type == kind)
+    return next(found, Condition("Ready", "Unknown", "Starting"))
+
+
+def _document(told: _Told) -> bytes:
+    status = told.status
+    document = {
+        "apiVersion": _VERSION,
+        "kind": status.kind,
+        "name": status.name,
+        "source": {"file": status.file, "digest": status.digest},
+        "generation": status.digest,
+        "observedGeneration": status.observed_digest,
+        "suspended": status.suspended,
+        "conditions": [_condition(condition) for condition in told.conditions],
+        "problems": status.problems,
+        "inventory": status.inventory,
+        "usedBy": status.used_by,
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _condition(condition: Condition) -> dict[str, str]:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "observedGeneration": condition.generation,
+        "lastTransitionTime": condition.since,
+    }
+
+
+def _row(status: ObjectStatus) -> dict[str, Any]:
+    ready, first = _truth(status.conditions, "Ready"), status.problems[0] if status.problems else {}
+    return {
+        "kind": status.kind,
+        "name": status.name,
+        "ready": ready.status,
+        "reason": ready.reason,
+        "message": ready.message,
+        "file": first.get("file") or status.file,
+        "line": first.get("line") or 0,
+        "column": first.get("column") or 0,
+        "synced": _truth(status.conditions, "Synced").status,
+        "usedBy": status.used_by,
+    }
+
+
+def _summary(summary: Summary, conditions: tuple[Condition, ...], objects: Iterable[_Told]) -> dict[str, Any]:
+    objects = list(objects)
+    return {
+        "apiVersion": _VERSION,
+        "kind": "summary",
+        "configuration": summary.configuration,
+        "lastAttemptedRevision": summary.last_attempted,
+        "lastAppliedRevision": summary.last_applied,
+        "servingRevision": summary.serving,
+        "dirty": summary.dirty,
+        "generation": summary.generation,
+        "controller": summary.controller,
+        "conditions": [_condition(condition) for condition in conditions],
+        "counts": dict(sorted(Counter(told.status.kind for told in objects).items())),
+        "objects": [told.row for told in objects],
+        "instances": summary.instances,
+        "problems": summary.problems,
+    }
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _conditions_of(document: Mapping[str, Any]) -> tuple[Condition, ...]:
+    try:
+        return tuple(
+            Condition(
+                one["type"],
+                one["status"],
+                one["reason"],
+                one["message"],
+                one["lastTransitionTime"],
+                one["observedGeneration"],
+            )
+            for one in document.get("conditions", ())
+        )
+    except (KeyError, TypeError):
+        return ()
+
+
+def _read(path: Path) -> _Told | None:
+    """What a file of an earlier controller says: enough to go on with, never enough to be taken for told."""
+    document = _json(path)
+    kind, name = document.get("kind"), document.get("name")
+    if not isinstance(kind, str) or not isinstance(name, str):
+        return None
+    status = ObjectStatus(kind, name, "", "", "", suspended=False, conditions=())
+    return _Told(status, _conditions_of(document), orjson.Fragment(b"{}"))
+
+
+def _short(part: str) -> str:
+    return f"_{hashlib.sha256(part.encode(errors='surrogateescape')).hexdigest()[:16]}"

@@ -1,0 +1,227 @@
+"""The journal: whole lines, counted repeats, bounded files, and never a payload."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.control import journal as module
+from reconciler.control.journal import Journal
+from reconciler.model.calls import CallRecord
+from reconciler.model.status import InstanceSeen
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_790_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def record(at: float, call: str = "1", **more: Any) -> CallRecord:
+    fields: dict[str, Any] = {
+        "session": "s", "agent": "clerk", "interface": "ocr/v1", "tool": "ocr_extract", "binding": "b",
+        "instance": "b@1", "code": "ok", "ms": 12.3456789, "in_bytes": 10, "out_bytes": 20,
+    }  # fmt: skip
+    return CallRecord(at=at, call=call, **{**fields, **more})
+
+
+def test_an_event_is_one_line_at_once(tmp_path: Path) -> None:
+    clock = Clock()
+    Journal(tmp_path, clock).event(
+        "binding/a", "Warning", "CrashLoop", "it ended", metadata={"revision": "r"}
+    )
+    (found,) = lines(tmp_path / "events.jsonl")
+    assert found == {
+        "timestamp": "2026-09-21T14:13:20.000Z",
+        "firstTimestamp": "2026-09-21T14:13:20.000Z",
+        "object": "binding/a",
+        "severity": "Warning",
+        "reason": "CrashLoop",
+        "message": "it ended",
+        "metadata": {"revision": "r"},
+        "count": 1,
+    }
+    assert (tmp_path / "events.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_repeats_are_counted_and_said_at_most_every_half_minute(tmp_path: Path) -> None:
+    clock = Clock()
+    journal = Journal(tmp_path, clock)
+    for _ in range(100):
+        journal.event("binding/a", "Warning", "CrashLoop", "it ended")
+        clock.now += 1
+    journal.close()
+    counts = [line["count"] for line in lines(tmp_path / "events.jsonl")]
+    assert counts[0] == 1
+    assert counts[-1] == 100
+    assert len(counts) <= 5
+    assert {line["firstTimestamp"] for line in lines(tmp_path / "events.jsonl")} == {
+        "2026-09-21T14:13:20.000Z"
+    }
+
+
+def test_other_words_are_another_event_and_old_words_are_news_after_an_hour(tmp_path: Path) -> None:
+    clock = Clock()
+    journal = Journal(tmp_path, clock)
+    journal.event("binding/a", "Normal", "Starting", "one")
+    journal.event("binding/a", "Normal", "Starting", "two")
+    journal.event("binding/b", "Normal", "Starting", "one")
+    clock.now += 3601
+    journal.flush()
+    journal.event("binding/a", "Normal", "Starting", "one")
+    assert [line["count"] for line in lines(tmp_path / "events.jsonl")] == [1, 1, 1, 1]
+
+
+def test_what_is_remembered_of_events_is_bounded(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, Clock())
+    for number in range(module._REMEMBERED + 10):
+        journal.event("binding/a", "Normal", "Starting", f"words {number}")
+    assert len(journal._heard) == module._REMEMBERED
+
+
+def test_instances_become_events_of_their_binding(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, Clock())
+    journal.instance(InstanceSeen("ocr-a@0123456789ab", "ready", pid=7))
+    journal.instance(
+        InstanceSeen("ocr-a@0123456789ab", "failed", reason="CrashLoop", message="exit 1", restarts=3)
+    )
+    ready, failed = lines(tmp_path / "events.jsonl")
+    assert (ready["object"], ready["severity"], ready["reason"]) == ("binding/ocr-a", "Normal", "Running")
+    assert ready["message"] == "ocr-a@0123456789ab is ready"
+    assert (failed["severity"], failed["reason"]) == ("Warning", "CrashLoop")
+    assert failed["message"] == "ocr-a@0123456789ab is failed (exit 1)"
+    assert failed["metadata"]["restarts"] == 3
+
+
+def test_events_are_bounded_by_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_EVENTS_BYTES", 2000)
+    journal = Journal(tmp_path, Clock())
+    for number in range(100):
+        journal.event("binding/a", "Normal", "Starting", f"words {number}")
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(sizes) == {"events.jsonl", "events.jsonl.1"}
+    assert all(size <= 2000 for size in sizes.values())
+    assert lines(tmp_path / "events.jsonl")[-1]["message"] == "words 99"
+
+
+def test_a_line_that_a_killed_writer_left_half_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"half')
+    Journal(tmp_path, Clock()).event("binding/a", "Normal", "Starting", "whole")
+    assert [line.get("message", line.get("a")) for line in lines(path)] == [1, "whole"]
+
+
+def test_calls_are_written_in_batches_by_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: writes.append(len(data)) or real(fd, data))
+    clock = Clock()
+    journal = Journal(tmp_path, clock)
+    for number in range(300):
+        journal.call(record(clock.now, str(number)))
+    assert len(writes) == 1
+    journal.flush()
+    assert len(writes) == 2
+    found = lines(tmp_path / "calls/2026-09-21.jsonl")
+    assert [one["call"] for one in found] == [str(number) for number in range(300)]
+    journal.flush()
+    assert len(writes) == 2
+
+
+def test_a_call_waits_a_second_at_most_while_calls_go_on(tmp_path: Path) -> None:
+    clock = Clock()
+    journal = Journal(tmp_path, clock)
+    journal.call(record(clock.now, "1"))
+    assert not (tmp_path / "calls").exists()
+    journal.call(record(clock.now + 1.1, "2"))
+    assert len(lines(tmp_path / "calls/2026-09-21.jsonl")) == 2
+
+
+def test_a_record_has_these_keys_and_no_payload(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, Clock())
+    journal.call(record(1_790_000_000.0, files=(("path", 5, "ab"),), diagnostic="exit 1"))
+    journal.close()
+    (found,) = lines(tmp_path / "calls/2026-09-21.jsonl")
+    expected = {"at": "2026-09-21T14:13:20.000Z", "call": "1", "session": "s", "agent": "clerk"}
+    expected |= {
+        "interface": "ocr/v1",
+        "tool": "ocr_extract",
+        "binding": "b",
+        "instance": "b@1",
+        "code": "ok",
+    }
+    files = [{"property": "path", "sizeBytes": 5, "sha256": "ab"}]
+    counted = {"ms": 12.346, "inBytes": 10, "outBytes": 20, "files": files, "diagnostic": "exit 1"}
+    assert found == {**expected, **counted}
+
+
+def test_a_day_has_its_file_and_old_days_go(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, Clock())
+    for day in range(20):
+        journal.call(record(1_790_000_000.0 + day * 86_400, str(day)))
+    journal.close()
+    names = sorted(path.name for path in (tmp_path / "calls").iterdir())
+    assert len(names) <= module._KEPT_FILES + 1
+    assert names[-1] == "2026-10-10.jsonl"
+    assert all(len(lines(tmp_path / "calls" / name)) == 1 for name in names)
+
+
+def test_a_busy_day_has_several_files_and_the_oldest_go_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CALLS_BYTES", 2000)
+    monkeypatch.setattr(module, "_KEPT_BYTES", 6000)
+    monkeypatch.setattr(module, "_BATCH", 4)
+    journal = Journal(tmp_path, Clock())
+    for number in range(100):
+        journal.call(record(1_790_000_000.0, str(number)))
+    journal.close()
+    folder = tmp_path / "calls"
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 6000 + 2000
+    assert lines(folder / "2026-09-21.jsonl")[-1]["call"] == "99"
+    kept = sorted(int(line["call"]) for path in folder.iterdir() for line in lines(path))
+    assert kept == list(range(kept[0], 100))
+
+
+def test_a_full_disk_drops_what_does_not_fit_in_memory_and_says_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_WAITING", 300)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    journal = Journal(tmp_path, Clock())
+    monkeypatch.setattr(os, "write", full)
+    for number in range(400):
+        journal.call(record(1_790_000_000.0, str(number)))
+    journal.event("binding/a", "Normal", "Starting", "lost or late")
+    assert "No space left" in journal.fault
+    assert len(caplog.records) == 1
+    monkeypatch.undo()
+    journal.close()
+    assert journal.fault == ""
+    found = lines(tmp_path / "calls/2026-09-21.jsonl")
+    assert len(found) == 301
+    assert found[-1] == {"dropped": 100}
+    assert lines(tmp_path / "events.jsonl")[0]["message"] == "lost or late"
+
+
+def test_a_short_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path, Clock())
+    journal.event("binding/a", "Normal", "Starting", "one")
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:5]))
+    journal.event("binding/a", "Normal", "Starting", "two")
+    monkeypatch.undo()
+    journal.close()
+    assert [line["message"] for line in lines(tmp_path / "events.jsonl")] == ["one", "two"]
