@@ -22,7 +22,7 @@ from reconciler.runtime.ringlog import Reader, RingLog
 _SOCKET = "connector.sock"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Endpoint:
     """A connector that runs. ``inbox`` and ``outbox`` are directory descriptors: open files in them by name.
 

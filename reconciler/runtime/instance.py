@@ -132,8 +132,8 @@ class State:
 
 def _settled(state: State) -> State:
     """Ready while a call holds it, idle while none does; what is on its way in or out stays so."""
-    if state.phase == "draining":
-        return state if state.running or state.holds else replace(state, phase="retired")
+    if state.phase in {"draining", "retired"}:
+        return replace(state, phase="draining" if state.running or state.holds else "retired")
     if not state.answered:
         return state
     return replace(state, phase="ready" if state.holds else "idle")

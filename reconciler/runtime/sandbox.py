@@ -120,10 +120,10 @@ def options(host: Host, policy: SandboxPolicy, place: Place) -> tuple[str, ...]:
     return (
         *_walls(host),
         *(part for name, value in place.variables for part in ("--setenv", name, value)),
-        *_files(host, place),
         *("--proc", "/proc", "--dev", "/dev"),
         *_memory("/dev/shm", "1777", _SHM_BYTES),  # noqa: S108 - in the sandbox
         *_memory("/tmp", "1777", policy.tmp_bytes),  # noqa: S108 - in the sandbox
+        *_files(host, place),  # after /tmp: an interpreter may lie below it
         *_memory(f"{_RUN}/out", out_mode, policy.tmp_bytes),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/app"),
     )
