@@ -7,6 +7,7 @@ which alone kills and restarts; its calls end ``unavailable`` and are never sent
 """
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -55,7 +56,7 @@ class Instances(Protocol):
 
     def answered(self, name: InstanceName) -> None: ...
 
-    def broken(self, name: InstanceName, reason: Reason, message: str) -> None: ...
+    def broken(self, name: InstanceName, reason: Reason | None, message: str) -> None: ...
 
 
 class Dispatcher:
@@ -112,9 +113,14 @@ class Dispatcher:
 
     async def _connected(self, name: InstanceName) -> "Connector":
         endpoint = await self.instances.ready(name)
-        recipe = self._recipe(name)
-        lane = Connector(self, name, endpoint, recipe)
-        await asyncio.get_running_loop().create_unix_connection(lambda: lane, sock=endpoint.connect())
+        connection = endpoint.connect()  # fails when the process has ended, and its descriptors are gone
+        lane = Connector(self, name, endpoint, self._recipe(name))
+        try:
+            await asyncio.get_running_loop().create_unix_connection(lambda: lane, sock=connection)
+        except BaseException:
+            connection.close()
+            lane.close()
+            raise
         self._lanes[name] = lane
         return lane
 
@@ -135,8 +141,8 @@ class Connector(asyncio.Protocol):
         self, dispatcher: Dispatcher, name: InstanceName, endpoint: Endpoint, recipe: Recipe | None
     ) -> None:
         self.name = name
-        self.inbox = endpoint.inbox
-        self.outbox = endpoint.outbox
+        self.inbox = os.dup(endpoint.inbox)  # -1 once the connection is over
+        self.outbox = os.dup(endpoint.outbox)
         self.late = 0  # answers that nobody waited for any more
         self.garbage = 0  # lines without meaning
         self._dispatcher = dispatcher
@@ -187,6 +193,20 @@ class Connector(asyncio.Protocol):
             self._transport.write(upstream.cancel(number))
             self._ping()
 
+    def hold(self) -> None:
+        """Keep the process from stopping until ``release``."""
+        self._instances.hold(self.name)
+
+    def release(self) -> None:
+        self._instances.release(self.name)
+
+    def close(self) -> None:
+        """Let go of the folders; nothing is handed over any more."""
+        if self.inbox >= 0:
+            os.close(self.inbox)
+            os.close(self.outbox)
+            self.inbox = self.outbox = -1
+
     # what the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -205,10 +225,10 @@ class Connector(asyncio.Protocol):
             else:
                 self._overlong(line)
         if framer.skipping and framer.dropped > _MAX_SKIPPED:
-            self._break("CrashLoop", "a line of the connector does not end")
+            self._break(None, "a line of the connector does not end")
 
     def pause_writing(self) -> None:
-        self._break("CrashLoop", "the connector does not read what it is sent")
+        self._break(None, "the connector does not read what it is sent")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._ended and self._endpoint.ended.done():
@@ -217,6 +237,7 @@ class Connector(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._dispatcher.ended(self)
+        self.close()
         calls, self._calls = self._calls, {}
         if calls:
             self._instances.release(self.name)
@@ -229,7 +250,7 @@ class Connector(asyncio.Protocol):
         """A connector that closed its connection but lives on is of no use: have it started anew."""
         await asyncio.wait({self._endpoint.ended}, timeout=_LEAVE_S)
         if not self._endpoint.ended.done():
-            self._instances.broken(self.name, "CrashLoop", self._why)
+            self._instances.broken(self.name, None, self._why)
 
     def _hear(self, line: bytes) -> None:
         heard = upstream.read(line)
@@ -305,7 +326,7 @@ class Connector(asyncio.Protocol):
     def _count_garbage(self, why: str) -> None:
         self.garbage += 1
         if self.garbage >= MAX_GARBAGE:
-            self._break("CrashLoop", f"{self.garbage} lines without meaning; the last: {why}")
+            self._break(None, f"{self.garbage} lines without meaning; the last: {why}")
 
     def _ping(self) -> None:
         if self._timer is None:
@@ -316,11 +337,11 @@ class Connector(asyncio.Protocol):
 
     def _silent(self) -> None:
         if self._initialized:
-            self._break("CrashLoop", f"the connector has not answered a ping for {_PING_S:g} s")
+            self._break(None, f"the connector has not answered a ping for {_PING_S:g} s")
         else:
             self._break("StartTimeout", f"the connector has not answered for {self._ready_s:g} s")
 
-    def _break(self, reason: Reason, message: str) -> None:
+    def _break(self, reason: Reason | None, message: str) -> None:
         if not self._ended:
             self._ended = True
             self._why = message

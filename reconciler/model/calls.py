@@ -66,6 +66,12 @@ class Lane(Protocol):
         """Tell the connector to stop and forget the call; its late answer is dropped and counted."""
         ...
 
+    def hold(self) -> None:
+        """A call prepares files for this connector: it does not stop for being idle until ``release``."""
+        ...
+
+    def release(self) -> None: ...
+
 
 class Dispatch(Protocol):
     """What joins a route to a running connector."""

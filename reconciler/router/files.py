@@ -121,9 +121,9 @@ def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
 
 def hand_in(opened: Opened, inbox: int, blob: str, *, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
     """Copy an input file to ``blob`` in the connector's inbox, which it can only read; raises Denied."""
-    target = _create(inbox, blob, 0o444)
+    target = _create(inbox, blob, 0o440)
     try:
-        os.fchmod(target, 0o444)  # whatever the umask: the connector runs as somebody else
+        os.fchmod(target, 0o440)  # whatever the umask: the connector reads it by its group
         return _copy(opened.descriptor, target, max_bytes, wanted)
     finally:
         os.close(target)

@@ -110,6 +110,7 @@ class Flight:
     _handoff: HandOff | None = None
     _working = False  # a thread is at the files
     _told = -1.0  # the last progress
+    _held: Lane | None = None  # kept from stopping while files are prepared
 
     def __init__(
         self, exchange: Exchange, client: Client, guest: Guest, ask: mcp.Call, *, in_bytes: int
@@ -192,7 +193,13 @@ class Flight:
             self._number = lane.send(step.tool, step.arguments, self, step.max_bytes)
             return
         handoff = self._need_handoff()
-        handoff.attach(lane.inbox, lane.outbox)
+        try:
+            handoff.attach(lane.inbox, lane.outbox)
+        except OSError:
+            self.go_on(Refusal("unavailable", "the connector ended before its files were handed over"))
+            return
+        self._held = lane
+        lane.hold()
         self._in_thread(handoff.fill)
 
     def _lane_came(self, lane: Lane | Refusal) -> None:
@@ -236,6 +243,8 @@ class Flight:
             line = None
         self._client.answered(self, line)
         self._note(outcome)
+        if self._held is not None:
+            self._held.release()
         if self._handoff is not None and not self._working:
             self._close_files()
         if self._desk.queue:
