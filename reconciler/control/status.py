@@ -147,8 +147,10 @@ class Board:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         atomic.sweep(self._folder)
         for kind in Kind:
-            for path in (self._folder / kind.value).rglob("*.json"):
-                atomic.sweep(path.parent)
+            home = self._folder / kind.value
+            for folder in (home, *(path for path in home.glob("*") if path.is_dir())):
+                atomic.sweep(folder)
+            for path in home.rglob("*.json"):
                 told = _read(path)
                 if told is not None and self._path((told.status.kind, told.status.name)) == path:
                     self._told.setdefault((told.status.kind, told.status.name), told)
