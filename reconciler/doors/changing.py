@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from reconciler.control import folders, once
-from reconciler.doors import client, columns, lines, tables, usage
+from reconciler.doors import client, columns, lines, standing, tables, usage
 
 _WAIT_S = 120.0
 _MORE_S = 30.0  # the answer comes this much after the controller's own limit at the latest
@@ -85,9 +85,10 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
     if _errors(report):
         return 1
     if wish.wait and not report.get("ready"):
-        waiting = report.get("waiting")
-        names = ", ".join(map(str, waiting)) if isinstance(waiting, list) and waiting else "something"
-        sys.stderr.write(f"handler: applied, but {columns.shown(names)} was not ready within {wait_s:g} s\n")
+        waiting = tables.waiting(standing.read(settings.config)) or ["something"]
+        sys.stderr.write(
+            f"handler: applied, but not ready within {wait_s:g} s: {columns.shown(', '.join(waiting))}\n"
+        )
         return 3
     return 0
 
@@ -132,7 +133,11 @@ def changes_text(changes: list[lines.Json], paint: columns.Paint) -> str:
 def _touched(change: lines.Json) -> list[str]:
     sessions, agents = change.get("sessions"), change.get("agents")
     found = []
-    if isinstance(agents, list) and agents:
+    if (
+        isinstance(agents, list)
+        and agents
+        and [f"agent/{agent}" for agent in agents] != [change.get("object")]
+    ):
         found.append(f"agents: {', '.join(map(str, agents))}")
     if isinstance(sessions, int) and sessions:
         stay = "stays" if sessions == 1 else "stay"

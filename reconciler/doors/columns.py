@@ -46,12 +46,21 @@ def width(text: str) -> int:
     )
 
 
-def table(rows: list[list[str]], paint: Paint, colours: list[list[str]] | None = None) -> str:
+def table(
+    rows: list[list[str]],
+    paint: Paint,
+    colours: list[list[str]] | None = None,
+    *,
+    fit: tuple[int, int] | None = None,
+) -> str:
     """Rows as aligned columns, one line each, ended by a newline; the last column is left ragged.
 
     ``colours`` names a colour (or "") for each cell. Cells are made harmless first, so colour is ours alone.
+    ``fit`` is a column and a number of cells: the column is cut until the lines fit.
     """
     cells = [[shown(cell) for cell in row] for row in rows]
+    if fit is not None:
+        _cut(cells, *fit)
     count = max((len(row) for row in cells), default=0)
     widths = [max((width(row[at]) for row in cells if at < len(row)), default=0) for at in range(count)]
     lines = []
@@ -59,10 +68,24 @@ def table(rows: list[list[str]], paint: Paint, colours: list[list[str]] | None =
         line = ""
         for at, cell in enumerate(row):
             colour = colours[number][at] if colours else ""
-            pad = " " * (widths[at] - width(cell)) + _GAP if at < len(row) - 1 else ""
+            gap = " " if widths[at] == 1 else _GAP  # a mark stands close to what it marks
+            pad = " " * (widths[at] - width(cell)) + gap if at < len(row) - 1 else ""
             line += paint(cell, colour) + pad
         lines.append(line.rstrip())
     return "".join(f"{line}\n" for line in lines)
+
+
+def _cut(rows: list[list[str]], column: int, room: int) -> None:
+    """Shorten the cells of one column until every line has at most ``room`` cells (or it is 20 short)."""
+    count = max((len(row) for row in rows), default=0)
+    widths = [max((width(row[at]) for row in rows if at < len(row)), default=0) for at in range(count)]
+    over = sum(widths) + len(_GAP) * (count - 1) - room
+    if column >= count or over <= 0:
+        return
+    most = max(20, widths[column] - over)
+    for row in rows:
+        if column < len(row) and width(row[column]) > most:
+            row[column] = row[column][: most - 1] + "…"
 
 
 def age(seconds: float) -> str:

@@ -92,6 +92,16 @@ def document(given: str | None, kind: str, name: str) -> dict[str, object]:
     return _document(path, str(config))
 
 
+def ready_since(given: str | None, one: dict[str, object]) -> object:
+    """When an object's readiness last changed, of its own file; None when that does not say."""
+    try:
+        conditions = document(given, str(one.get("kind")), str(one.get("name"))).get("conditions")
+    except usage.Stopped:
+        return None
+    ready = [told for told in _records(conditions) if told.get("type") == "Ready"]
+    return ready[0].get("lastTransitionTime") if ready else None
+
+
 def kind_of(word: str) -> str:
     """The kind that a word names, short forms and plurals included; raises ``usage.Usage``."""
     for form in (word, word.removesuffix("s"), word.removesuffix("es"), word.lower()):

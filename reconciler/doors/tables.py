@@ -12,6 +12,7 @@ from reconciler.doors import columns, standing, usage
 from reconciler.doors.standing import Standing, Unknown
 
 _SCREEN = 40  # objects that fit a screen; more ready ones are folded
+_DETAIL = 3  # the column that may be cut on a live screen
 _SHORT = 7  # digits of a commit that people read
 _STARTING = ("Starting", "CapacityWait")
 _HELP = {
@@ -91,8 +92,8 @@ def waiting(seen: Standing) -> list[str]:
     return objects + [str(one.get("file")) for one in seen.problems if one.get("severity") != "warning"]
 
 
-def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False) -> str:
-    """The status as text."""
+def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False, room: int | None = None) -> str:
+    """The status as text; with ``room``, details are cut so that lines have so many cells."""
     fold = len(seen.objects) > _SCREEN and not wide
     rows, colours = [], []
     for one in seen.objects:
@@ -101,9 +102,11 @@ def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False) -> str:
             rows.append(row)
             colours.append([colour, "", colour, "", "grey"])
     for one in seen.problems:
-        rows.append(["✗", str(one.get("file")), str(one.get("code")), str(one.get("what")), _place(one)])
-        colours.append(["red", "", "red", "", "grey"])
-    text = _header(seen, paint) + columns.table(rows, paint, colours)
+        mark, colour = ("!", "yellow") if one.get("severity") == "warning" else ("✗", "red")
+        rows.append([mark, str(one.get("file")), str(one.get("code")), str(one.get("what")), _place(one)])
+        colours.append([colour, "", colour, "", "grey"])
+    fit = None if room is None else (_DETAIL, room)
+    text = _header(seen, paint) + columns.table(rows, paint, colours, fit=fit)
     if fold:
         text += _folded(seen, paint)
     if wide and seen.instances:
@@ -216,6 +219,8 @@ def _get(settings: usage.Settings, arguments: list[str]) -> int:
         found = [_summed(standing.document(settings.config, kind, name)) for name in wanted]
     else:
         found = [one for one in standing.read(settings.config).objects if kind in ("", one.get("kind"))]
+        if settings.output in ("", "table", "wide"):
+            found = [{**one, "since": standing.ready_since(settings.config, one)} for one in found]
     if settings.output == "json":
         sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     elif settings.output == "name":

@@ -6,6 +6,7 @@ may run all day; off a terminal it prints the status once for each change.
 
 import sys
 import time
+from contextlib import suppress
 
 from rich.console import Console
 from rich.live import Live
@@ -21,10 +22,13 @@ def run(settings: usage.Settings, *, times: int | None = None) -> int:
     console = Console(no_color=settings.color == "never" or None, highlight=False)
     if not sys.stdout.isatty():
         return _printed(settings, times)
-    with Live(console=console, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
-        code = 1
+    code = 1
+    with (
+        suppress(KeyboardInterrupt),
+        Live(console=console, auto_refresh=False, screen=True, vertical_overflow="crop") as live,
+    ):
         while times is None or times > 0:
-            text, code = _drawn(settings)
+            text, code = _drawn(settings, console.size.width)
             live.update(Text.from_ansi(_fitted(text, console.size.height), no_wrap=True), refresh=True)
             time.sleep(_LOOK_S)
             times = None if times is None else times - 1
@@ -34,7 +38,7 @@ def run(settings: usage.Settings, *, times: int | None = None) -> int:
 def _printed(settings: usage.Settings, times: int | None) -> int:
     code, last = 1, ""
     while times is None or times > 0:
-        text, code = _drawn(settings, live=False)
+        text, code = _drawn(settings)
         if text != last:
             sys.stdout.write(text)
             sys.stdout.flush()
@@ -44,14 +48,14 @@ def _printed(settings: usage.Settings, times: int | None) -> int:
     return code
 
 
-def _drawn(settings: usage.Settings, *, live: bool = True) -> tuple[str, int]:
-    """The screen as text, and the exit code that ``status`` would have."""
-    paint = columns.Paint(settings.color, tty=live)
+def _drawn(settings: usage.Settings, room: int | None = None) -> tuple[str, int]:
+    """The screen as text (on a terminal with ``room`` cells a line), and the exit code of ``status``."""
+    paint = columns.Paint(settings.color, tty=room is not None)
     try:
         seen = standing.read(settings.config)
     except standing.Unreadable as fault:
         return f"{fault}\n", 1
-    text = tables.screen(seen, paint, wide=settings.output == "wide")
+    text = tables.screen(seen, paint, wide=settings.output == "wide", room=room)
     return text, 0 if seen.lives and not tables.waiting(seen) else 1
 
 

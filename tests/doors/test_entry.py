@@ -1,0 +1,236 @@
+"""The entry: quick commands import little, wrong lines name the nearest, nothing ends in a traceback."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler import __version__
+from reconciler.doors import cli, entry, usage
+from tests.doors import fakes
+from tests.doors.conftest import World
+
+_HEAVY = {
+    "click",
+    "pydantic",
+    "rich",
+    "tomlkit",
+    "tomli",
+    "anyio",
+    "orjson",
+    "asyncio",
+    "argparse",
+    "dataclasses",
+}
+_HEAVY |= {"typing", "subprocess", "threading", "socket", "importlib.metadata", "logging", "jsonschema_rs"}
+
+
+def imported(world: World, *arguments: str) -> set[str]:
+    code = (
+        "import sys; from reconciler.doors.entry import main; main(); sys.stderr.write('|'.join(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=world.env(),
+        cwd=world.root,
+        check=True,
+    )
+    return set(done.stderr.rpartition("\n")[2].split("|"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--help"],
+        ["--version"],
+        ["status"],
+        ["status", "--color", "always"],
+        ["get", "agents"],
+        ["get", "agent", "clerk"],
+        ["describe", "agent/clerk"],
+        ["statsu"],
+        ["--nonsense"],
+        ["call"],
+        ["call", "--help"],
+        ["call", "ocr_extract", "path=a.pdf", "--agent", "clerk"],
+    ],
+    ids=" ".join,
+)
+def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> None:
+    fakes.write_status(world.state, fakes.row("agent/clerk"))
+    found = imported(world, *line)
+    assert "reconciler.doors.usage" in found
+    assert not found & _HEAVY
+    ours = {name for name in found if name.startswith("reconciler.")}
+    assert ours <= {
+        "reconciler.control",
+        "reconciler.control.folders",
+        "reconciler.doors",
+        *(
+            f"reconciler.doors.{name}"
+            for name in (
+                "arguments",
+                "bridge",
+                "call",
+                "client",
+                "columns",
+                "entry",
+                "lines",
+                "standing",
+                "tables",
+            )
+        ),
+        "reconciler.doors.usage",
+    }
+
+
+def test_help_lists_every_command_and_every_command_has_its_own(world: World) -> None:
+    shown = world.handler("--help")
+    assert shown.code == 0
+    assert world.handler().out == shown.out
+    for name, _, line in usage.COMMANDS:
+        assert name in shown.out
+        assert line in shown.out
+        if name != "version":
+            helped = world.handler(*name.split(), "--help")
+            assert (helped.code, helped.err) == (0, "")
+            assert "Usage: handler " in helped.out
+
+
+def test_the_table_of_commands_is_what_there_is() -> None:
+    listed = {name.split()[0] for name, _, _ in usage.COMMANDS}
+    assert listed == set(cli.handler.commands) - {"plan"} | {"get", "describe", "call", "version"}
+
+
+def test_version_says_the_version(world: World) -> None:
+    assert world.handler("--version").out == f"handler {__version__}\n" == world.handler("version").out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["statsu"], "did you mean 'status'?"),
+        (["aply"], "did you mean 'apply'?"),
+        (["zzzzzz"], "'handler --help' lists the commands"),
+        (["--nonsense"], "'--nonsense' is not an option"),
+        (["status", "--wathc"], "'--wathc' is not an option of 'handler status'"),
+        (["validate", "--fromat", "json"], "--format"),
+        (["validate", "--format", "xml"], "'xml' is not one of"),
+        (["rebind", "clerk"], "INTERFACE"),
+        (["-o", "yaml", "status"], "-o knows table, wide, json, name, not 'yaml'"),
+        (["status", "-c"], "-c needs a value"),
+        (["status", "--timeout", "soon"], "--timeout wants seconds, not 'soon'"),
+        (["status", "--timeout", "nan"], "--timeout wants"),
+        (["get"], "wants a kind"),
+        (["get", "agnets"], "is not a kind of object"),
+        (["describe", "clerk"], "wants one object"),
+        (["call"], "wants a tool"),
+        (["call", "t", "x=1", "--json", "{}"], "either as KEY=VALUE or with --json"),
+        (["call", "t", "--agent", "a", "--binding", "b"], "either --agent or --binding"),
+        (["lock", "add", "ocr"], "cannot read 'ocr' as an interface version"),
+        (["session", "oepn", "x"], "oepn"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_command_line_exits_2_with_one_sentence(world: World, line: list[str], said: str) -> None:
+    ran = world.handler(*line)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert ran.err.startswith("handler: ")
+    assert ran.err.count("\n") == 1
+
+
+def test_shared_options_stand_before_or_after_the_command() -> None:
+    first, words = usage.settings(["-c", "x", "-o", "json", "status", "--timeout=3"])
+    then, same = usage.settings(["status", "-c", "x", "--timeout", "3", "--output=json"])
+    assert words == same == ["status"]
+    assert (
+        (first.config, first.output, first.timeout_s)
+        == (then.config, then.output, then.timeout_s)
+        == ("x", "json", 3)
+    )
+    _, left = usage.settings(["call", "t", "--", "-q"])
+    assert left == ["call", "t", "--", "-q"]
+    quiet, _ = usage.settings(["-q", "-v", "--no-input", "x"])
+    assert (quiet.quiet, quiet.verbose, quiet.ask) == (True, True, False)
+
+
+def test_a_fault_of_ours_is_one_sentence_and_a_private_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(entry, "_run", lambda settings, words: 1 / 0)
+    assert entry.guarded(usage.Settings(), ["validate"]) == 2
+    assert entry.guarded(usage.Settings(), ["init"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert "Traceback" not in said[0]
+    kept = Path(said[0].rpartition(" ")[2])
+    assert "ZeroDivisionError" in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_reader_that_leaves_is_no_fault(world: World) -> None:
+    fakes.write_status(world.state, *(fakes.row(f"agent/a{number}") for number in range(5000)))
+    line = "import sys; from reconciler.doors.entry import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", line, "status", "-o", "wide"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=world.env(),
+        cwd=world.root,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+    process.stderr.close()
+
+
+def test_broken_status_files_are_told_and_end_in_no_traceback(world: World) -> None:
+    folder = world.state / "status"
+    folder.mkdir(parents=True)
+    for content in (
+        "",
+        "{",
+        "[]",
+        '{"apiVersion": "handler.status/v9"}',
+        '{"objects": [1, {"kind": 5}], "at": 7}',
+    ):
+        (folder / "summary.json").write_text(content)
+        ran = world.handler("status")
+        assert ran.code in (1, 2)
+        assert "Traceback" not in ran.err
+        assert "fault of its own" not in ran.err
+    (folder / "summary.json").unlink()
+    (folder / "summary.json").mkdir()
+    assert world.handler("status").code == 2
+
+
+def test_handlerd_is_daemon_run(world: World) -> None:
+    line = "import sys; from reconciler.doors.entry import handlerd; sys.exit(handlerd())"
+    done = subprocess.run(
+        [sys.executable, "-c", line, "--help"], capture_output=True, text=True, env=world.env(), check=True
+    )
+    assert "this is handlerd" in done.stdout
+    done = subprocess.run(
+        [sys.executable, "-c", line, "-c", str(world.root / "nowhere")],
+        capture_output=True,
+        text=True,
+        env=world.env(),
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "there is no configuration at" in done.stderr
+
+
+def test_json_is_data_and_talk_is_not_in_it(world: World) -> None:
+    fakes.write_status(world.state, fakes.row("agent/clerk"))
+    told = json.loads(world.handler("status", "-o", "json").out)
+    assert told["controllerLives"] is True
+    assert [one["name"] for one in told["objects"]] == ["clerk"]
