@@ -62,6 +62,19 @@ def needed(resource: Resource[Record]) -> tuple[str, ...]:
     return tuple(absence.word for absence in absences(resource) if absence.needed)
 
 
+def lacking(form: Resource[Record], below: Resource[Record] | None) -> tuple[tuple[str, ...], bool]:
+    """What an object uses that is not built, as a condition says it, and whether it is unusable for that.
+
+    ``below`` is a binding's connector: what that cannot do without, the binding cannot either.
+    """
+    own = absences(form)
+    missing = needed(below) if below else ()
+    words = [absence.word for absence in own]
+    if below is not None:
+        words += [f"{word} of {below.ref.name}" for word in missing]
+    return tuple(words), bool(missing) or any(absence.needed for absence in own)
+
+
 def warnings(resource: Resource[Record]) -> Iterator[Problem]:
     """One warning for each such key of a configuration's own file (what ships is known to its readers)."""
     if resource.layer is not Layer.CONFIG:

@@ -8,17 +8,19 @@ its rules asked of others (``view``). The result is the same as judging everythi
 holds to. Nothing here is a rule.
 """
 
+import operator
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import compress, count
 from typing import cast
 
 from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, wiring
 from reconciler.admission.selection import Selected
-from reconciler.admission.view import FolderKey, Key, LockKey, Surroundings, View, inside, lock_is_unread
-from reconciler.config import paths, places
+from reconciler.admission.view import Key, LockKey, Surroundings, View, inside, lock_is_unread
+from reconciler.config import places
 from reconciler.model.contract import Contract, compiled
-from reconciler.model.inventory import Fault, Inventory, Layer, LockEntry, Resource
+from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, in_order
 from reconciler.model.resources import Agent, Binding, Connector, Interface, Project, Record
@@ -29,7 +31,6 @@ _ORDER = (Kind.CONFIG, Kind.INTERFACE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJEC
 _NOWHERE = Surroundings()
 
 Resources = Mapping[ObjectRef, Resource[Record]]
-Faults = Mapping[ObjectRef, tuple[tuple[str, Fault], ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,18 +72,17 @@ class Memory:
 
     where: Surroundings
     verdicts: Mapping[ObjectRef, Verdict]
-    readers: Mapping[Key, set[ObjectRef]]
+    readers: dict[Key, set[ObjectRef]]
     in_force: Resources  # as judged: without what is only held for a retained object
     contracts: Mapping[InterfaceRef, Contract]
     fallbacks: Mapping[ObjectRef, Resource[Record] | None]  # by refused object: the last form it was given
     texts: Mapping[ObjectRef, tuple[Problem, ...]]
-    faults: Faults
     absent: Mapping[ObjectRef, tuple[str, ...]]
     unusable: frozenset[ObjectRef]
     selections: Mapping[str, tuple[Selected, ...]]
 
 
-_NOTHING = Memory(_NOWHERE, {}, {}, {}, {}, {}, {}, {}, {}, frozenset(), {})
+_NOTHING = Memory(_NOWHERE, {}, {}, {}, {}, {}, {}, {}, frozenset(), {})
 
 
 def admit(
@@ -112,20 +112,18 @@ class _Run:
         self.inventory = inventory
         self.last = last
         self.texts = _refused_texts(inventory)
-        self.faults = _folder_faults(inventory)
         self.verdicts = dict(self.past.verdicts)
-        self.readers: dict[Key, set[ObjectRef]] = dict(self.past.readers)
+        self.readers: dict[Key, set[ObjectRef]] = {}  # those that change
         self.absent = dict(self.past.absent)
         self.unusable = set(self.past.unusable)
         self.selections = dict(self.past.selections)
         self.fallbacks = dict(self.past.fallbacks)
-        self.view = View(inventory, last, where, self.faults)
+        self.view = View(inventory, last, where)
         self.view.in_force = dict(self.past.in_force)
         self.view.contracts = dict(self.past.contracts)
         if self.previous:
             self.view.refused = dict(self.previous.refused)
         self.todo: dict[Kind, set[ObjectRef]] = {kind: set() for kind in _ORDER}
-        self.owned: set[Key] = set()
         same = self.previous is not None and self.previous.inventory.problems == inventory.problems
         self.said_anew = not (same and self.previous and self.previous.inventory.locks == inventory.locks)
 
@@ -148,14 +146,11 @@ class _Run:
             self._touch(kind)
         self._touch_what_lies_beside(before)
         for kind in _ORDER:
-            for ref in sorted(self.todo[kind] - gone):
+            for ref in sorted(self.todo[kind] - gone, key=lambda one: one.name):
                 self._judge(ref)
 
     def _touch_what_lies_beside(self, before: Inventory | None) -> None:
-        """Faults in folders, locks, and the forms that refused objects fall back to."""
-        for ref in self.faults.keys() | self.past.faults.keys():
-            if self.faults.get(ref) != self.past.faults.get(ref):
-                self._touch(FolderKey(ref))
+        """Locks, and the forms that refused objects fall back to."""
         for key in _changed_locks(before, self.inventory):
             self._touch(key)
         for ref, form in self.past.fallbacks.items():
@@ -164,7 +159,8 @@ class _Run:
 
     def _touch(self, key: Key) -> None:
         """The answer to a question changed: whoever asked is judged again."""
-        for reader in self.readers.get(key, ()):
+        known = self.readers if key in self.readers else self.past.readers
+        for reader in known.get(key, ()):
             self.todo[reader.kind].add(reader)
 
     def _judge(self, ref: ObjectRef) -> None:
@@ -175,6 +171,10 @@ class _Run:
         self._index(ref, old.reads if old else frozenset(), verdict.reads)
         self.said_anew = self.said_anew or (old.problems if old else ()) != verdict.problems
         self._settle(ref, verdict)
+        if verdict.errors and not (
+            old and old.resource is verdict.resource and old.problems == verdict.problems
+        ):
+            self._touch(ref)  # what is in force did not change, but the text that problems of others stand in
 
     def _verdict(self, ref: ObjectRef) -> Verdict:
         resource = self.inventory.resources.get(ref)
@@ -184,7 +184,7 @@ class _Run:
         found, contract, selected = self._rules(resource)
         if resource.layer is Layer.CATALOG:  # what ships cannot be changed by whoever would read a warning
             found = [problem for problem in found if problem.severity is Severity.ERROR]
-        problems = in_order(places.placed(problem, self.inventory) for problem in found)
+        problems = in_order(places.placed(problem, self.inventory) for problem in found) if found else ()
         errors = tuple(problem for problem in problems if problem.severity is Severity.ERROR)
         return Verdict(resource, problems, frozenset(self.view.reads), contract, selected, errors)
 
@@ -303,19 +303,25 @@ class _Run:
 
     def _index(self, ref: ObjectRef, old: frozenset[Key], new: frozenset[Key]) -> None:
         for key in old - new:
-            self._own_readers(key).discard(ref)
-            if not self.readers[key]:
-                del self.readers[key]
-                self.owned.discard(key)
+            self._readers_of(key).discard(ref)
         for key in new - old:
-            self._own_readers(key).add(ref)
+            self._readers_of(key).add(ref)
 
-    def _own_readers(self, key: Key) -> set[ObjectRef]:
-        """The readers of a key, copied once an admission: the one before keeps its own."""
-        if key not in self.owned:
-            self.owned.add(key)
-            self.readers[key] = set(self.readers.get(key, ()))
-        return self.readers[key]
+    def _readers_of(self, key: Key) -> set[ObjectRef]:
+        """The readers of a key to be changed: a copy, made once, since the admission before keeps its own."""
+        mine = self.readers.get(key)
+        if mine is None:
+            mine = self.readers[key] = set(self.past.readers.get(key, ()))
+        return mine
+
+    def _all_readers(self) -> dict[Key, set[ObjectRef]]:
+        everyone = dict(self.past.readers)
+        for key, some in self.readers.items():
+            if some:
+                everyone[key] = some
+            else:
+                everyone.pop(key, None)
+        return everyone
 
     # the result
 
@@ -353,7 +359,7 @@ class _Run:
         return agents.what_still_stands(view, agent)
 
     def _view_with(self, held: Resources) -> View:
-        view = View(self.inventory, self.last, self.view.where, self.faults)
+        view = View(self.inventory, self.last, self.view.where)
         view.in_force = self.view.in_force | dict(held)
         view.refused = self.view.refused
         view.contracts = dict(self.view.contracts)
@@ -366,12 +372,11 @@ class _Run:
         return Memory(
             where=self.view.where,
             verdicts=self.verdicts,
-            readers=self.readers,
+            readers=self._all_readers(),
             in_force=self.view.in_force,
             contracts=self.view.contracts,
             fallbacks=self.fallbacks,
             texts=self.texts,
-            faults=self.faults,
             absent=self.absent,
             unusable=frozenset(self.unusable),
             selections=self.selections,
@@ -385,15 +390,8 @@ class _Run:
 
 
 def _lacking(form: Resource[Record], in_force: Resources) -> tuple[tuple[str, ...], bool]:
-    """What an object in force uses that is not built, its connector's keys too; and is one of it needed?"""
-    words = tuple(absence.word for absence in absent.absences(form))
-    unusable = bool(absent.needed(form))
-    if isinstance(form.spec, Binding) and form.spec.connector:
-        below = in_force.get(ObjectRef(Kind.CONNECTOR, form.spec.connector))
-        missing = absent.needed(below) if below else ()
-        words += tuple(f"{word} of {form.spec.connector}" for word in missing)
-        unusable = unusable or bool(missing)
-    return words, unusable
+    name = form.spec.connector if isinstance(form.spec, Binding) else None
+    return absent.lacking(form, in_force.get(ObjectRef(Kind.CONNECTOR, name)) if name else None)
 
 
 def _held(in_force: Resources, retained: AbstractSet[ObjectRef], last: Resources) -> Resources:
@@ -424,14 +422,19 @@ def _rests_on(form: Resource[Record]) -> Iterable[ObjectRef]:
 def _changed(old: Resources, new: Resources) -> tuple[set[ObjectRef], set[ObjectRef]]:
     """What is there now and was not the same object before, and what is gone; by identity, in linear time."""
     before, after = list(old.values()), list(new.values())
-    start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a is not b), None)
-    if start is None:
-        start = min(len(before), len(after))
-    known = set(map(id, before[start:]))
-    kept = set(map(id, after[start:]))
-    changed = {one.ref for one in after[start:] if id(one) not in known}
-    gone = {one.ref for one in before[start:] if id(one) not in kept}
-    return changed, {ref for ref in gone if ref not in new}
+    start = _same_length(before, after)
+    del before[:start], after[:start]
+    end = _same_length(before[::-1], after[::-1])
+    before, after = before[: len(before) - end], after[: len(after) - end]
+    known, kept = set(map(id, before)), set(map(id, after))
+    changed = {one.ref for one in after if id(one) not in known}
+    return changed, {one.ref for one in before if id(one) not in kept and one.ref not in new}
+
+
+def _same_length(one: list[Resource[Record]], other: list[Resource[Record]]) -> int:
+    """How many objects two lists start with in common, without a step of Python for each."""
+    differs = map(operator.is_not, one, other)
+    return next(compress(count(), differs), min(len(one), len(other)))
 
 
 def _changed_locks(before: Inventory | None, now: Inventory) -> Iterable[LockKey]:
@@ -457,15 +460,3 @@ def _refused_texts(inventory: Inventory) -> Mapping[ObjectRef, tuple[Problem, ..
         if problem.about is not None and problem.severity is Severity.ERROR:
             found.setdefault(problem.about, []).append(problem)
     return {ref: tuple(problems) for ref, problems in found.items()}
-
-
-def _folder_faults(inventory: Inventory) -> Faults:
-    """What could not be taken in, by the object in whose folder it lies; what the loader told is left out."""
-    told = {problem.at.file for problem in inventory.problems}
-    found: dict[ObjectRef, list[tuple[str, Fault]]] = {}
-    for tree in inventory.trees.values():
-        for path, fault in sorted(tree.faults.items()):
-            home = paths.home(path)
-            if home.owner is paths.Owner.OBJECT and home.folder and path not in told:
-                found.setdefault(ObjectRef(home.kind, home.name), []).append((path, fault))
-    return {ref: tuple(faults) for ref, faults in found.items()}

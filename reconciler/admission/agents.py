@@ -33,7 +33,7 @@ def judged(view: View, agent: Resource[Agent]) -> tuple[tuple[Problem, ...], tup
 
 
 def what_still_stands(view: View, agent: Resource[Agent]) -> tuple[Selected, ...]:
-    """What of an agent's last admitted form can still be routed; a version need not be locked any more."""
+    """What of an agent's last admitted form still has its place, be it closed where nothing can answer."""
     return Selections(view, agent, _project(view, agent)).selected
 
 

@@ -20,6 +20,8 @@ def connector_is_known(view: View, binding: Resource[Binding]) -> Iterator[Probl
     if name is None:
         return
     ref = ObjectRef(Kind.CONNECTOR, name)
+    if view.find(ref) is not None:
+        return
     if view.waits(ref):
         yield Problem(
             code="B202",
@@ -31,7 +33,7 @@ def connector_is_known(view: View, binding: Resource[Binding]) -> Iterator[Probl
             about=binding.ref,
             reason="WaitsFor",
         )
-    elif view.connector(name) is None:
+    else:
         near = nearest(name, view.names(Kind.CONNECTOR))
         yield Problem(
             code="B201",

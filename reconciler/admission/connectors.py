@@ -147,19 +147,6 @@ def entry_lies_inside(view: View, connector: Resource[Connector]) -> Iterator[Pr
     yield problem(connector, ("entry",) if connector.spec.entry else (), "C207", words)
 
 
-def folder_is_plain_files(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
-    """No links and no special files: the folder's digest says all that will run."""
-    for path, fault in view.folder_faults(connector.ref):
-        yield Problem(
-            code="C208",
-            what=f"{path} cannot be taken in: {fault.detail or fault.word}",
-            why="a connector is plain files, pinned by digest: a link could lead out of its folder",
-            mend=f"replace {path} by a plain file, or delete it",
-            at=Span(path),
-            about=connector.ref,
-        )
-
-
 def requirements_are_hashed(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """``requirements.lock``: exact versions with sha256 hashes, and no option that builds or fetches."""
     data = inside(connector).get(LOCK)
@@ -196,7 +183,6 @@ RULES = (
     implements_what_is_there,
     runtime_is_told,
     entry_lies_inside,
-    folder_is_plain_files,
     requirements_are_hashed,
     *slots.RULES,
 )

@@ -13,7 +13,6 @@ from reconciler.admission import frozen, guidance, suites, tools
 from reconciler.admission.view import View, inside, whole_path
 from reconciler.model.contract import Contract, compiled
 from reconciler.model.inventory import Resource
-from reconciler.model.names import MAX_INTERFACE_NAME, RESERVED_INTERFACES
 from reconciler.model.problems import Problem, Severity, Span, quoted
 from reconciler.model.resources import Interface
 
@@ -52,26 +51,6 @@ def refuses(problems: list[Problem]) -> bool:
     return any(problem.severity is Severity.ERROR for problem in problems)
 
 
-def name_fits_every_harness(view: View, interface: Resource[Interface]) -> Iterator[Problem]:
-    """The name is part of every tool's full name and of a socket's path (ruling 58)."""
-    name = interface.spec.name
-    if name not in RESERVED_INTERFACES and len(name) <= MAX_INTERFACE_NAME:
-        return
-    reserved = name in RESERVED_INTERFACES
-    yield Problem(
-        code="I206",
-        what=f"the interface name {quoted(name)} "
-        + ("is reserved" if reserved else f"has {len(name)} characters, more than {MAX_INTERFACE_NAME}"),
-        why="an interface's name is part of tool names and socket paths that harnesses bound",
-        mend="choose another name"
-        if reserved
-        else f"choose a name of at most {MAX_INTERFACE_NAME} characters",
-        at=Span(interface.file),
-        path=("name",),
-        about=interface.ref,
-    )
-
-
 def effects_list_outcome_unknown(view: View, interface: Resource[Interface]) -> Iterator[Problem]:
     """What has an effect can end without anyone knowing whether it happened (ruling 1)."""
     spec = interface.spec
@@ -101,19 +80,9 @@ def folder_holds_an_interface_alone(view: View, interface: Resource[Interface]) 
                 at=Span(whole_path(interface, path)),
                 about=interface.ref,
             )
-    for path, fault in view.folder_faults(interface.ref):
-        yield Problem(
-            code="I255",
-            what=f"{path} cannot be part of an interface version: {fault.detail or fault.word}",
-            why="a version is plain files of bearable size, so that its digest says all that it is",
-            mend=f"replace {path} by a plain file",
-            at=Span(path),
-            about=interface.ref,
-        )
 
 
 RULES = (
-    name_fits_every_harness,
     effects_list_outcome_unknown,
     folder_holds_an_interface_alone,
     *frozen.RULES,

@@ -72,11 +72,14 @@ class Selections:
         self.selected: tuple[Selected, ...] = tuple(selected)
 
     def _judged(self, choice: Choice) -> tuple[list[Problem], Selected | None]:
-        """The problems of one choice, and what it selects. A draft is a problem and can still be routed."""
+        """The problems of one choice, and what it selects all the same: for an agent that keeps an old form.
+
+        A draft can still be routed; what cannot be served, and a binding that is gone, keep a closed place.
+        """
         found = list(choice_problems(self._view, choice, self._about))
         binding = self._view.binding(choice.bindings[0])
         if found or binding is None:
-            return found, None
+            return found, self._in_its_place(choice)
         connector = connector_of(self._view, binding)
         if connector is None:  # the binding is kept in its last form, and its connector is gone
             return [waits(_WAITS, binding.ref, Span(choice.where.file), choice.path, self._about)], None
@@ -87,13 +90,20 @@ class Selections:
         if interface is None:
             ref = ObjectRef(Kind.INTERFACE, str(version))
             return [waits(_WAITS, ref, Span(choice.where.file), choice.path, self._about)], None
-        found = [*self._unfit_tools(choice, version), *self._unbuilt(choice, (interface, connector, binding))]
-        if found:
+        if found := list(self._unfit_tools(choice, version)):
             return found, None
-        selected = Selected(
-            version, binding.ref.name, choice.tools, choice.max_calls, choice.where.file, choice.path
-        )
-        return list(self._draft(choice, interface)), selected
+        found = [
+            *self._unbuilt(choice, (interface, connector, binding)),
+            *self._draft(choice, interface),
+        ]
+        return found, _selected(choice, version)
+
+    def _in_its_place(self, choice: Choice) -> Selected | None:
+        """For a binding that cannot answer: its place is known when the version is, and is kept, closed."""
+        required = self._required.get(choice.interface)
+        version = InterfaceRef(choice.interface, choice.version) if choice.version else None
+        version = version or (required.version if required else None)
+        return _selected(choice, version) if version and self._view.interface(str(version)) else None
 
     def _version(self, choice: Choice, connector: Resource[Connector]) -> InterfaceRef | Problem:
         """The version that a choice means, or the problem that asks for it."""
@@ -172,7 +182,7 @@ class Selections:
         self, choice: Choice, rests_on: tuple[Resource[Interface], Resource[Connector], Resource[Binding]]
     ) -> Iterator[Problem]:
         for resource in rests_on:
-            if words := absent.needed(resource):
+            if words := _needed(self._view, resource):
                 others = self._candidates(InterfaceRef.parse(rests_on[0].ref.name))
                 yield Problem(
                     code="A223",
@@ -258,12 +268,26 @@ class Selections:
         """The bindings that would serve a version in this release, sorted; worked out once a view."""
         bound = self._view.bound_to(version)
         if version not in self._view.servable:
-            found = tuple(name for name in bound if _can_serve(self._view.in_force, name))
+            found = tuple(name for name in bound if _can_serve(self._view, name))
             self._view.servable[version] = found
         return self._view.servable[version]
 
 
-def _can_serve(in_force: Mapping[ObjectRef, Resource[Record]], name: str) -> bool:
-    binding = in_force[ObjectRef(Kind.BINDING, name)]
-    connector = in_force[ObjectRef(Kind.CONNECTOR, getattr(binding.spec, "connector", ""))]
-    return not (absent.needed(binding) or absent.needed(connector))
+def _selected(choice: Choice, version: InterfaceRef) -> Selected:
+    return Selected(
+        version, choice.bindings[0], choice.tools, choice.max_calls, choice.where.file, choice.path
+    )
+
+
+def _can_serve(view: View, name: str) -> bool:
+    binding = view.in_force[ObjectRef(Kind.BINDING, name)]
+    connector = view.in_force[ObjectRef(Kind.CONNECTOR, getattr(binding.spec, "connector", ""))]
+    return not (_needed(view, binding) or _needed(view, connector))
+
+
+def _needed(view: View, resource: Resource[Record]) -> tuple[str, ...]:
+    """What an object in force cannot do without, worked out once a view: thousands may rest on one."""
+    known = view.needed.get(resource.ref)
+    if known is None:
+        known = view.needed[resource.ref] = absent.needed(resource)
+    return known

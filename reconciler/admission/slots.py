@@ -19,6 +19,7 @@ _OURS = re.compile(
     r"HANDLER_.*|LD_.*|PYTHON.*|DENO_.*|NODE_.*|BASH_.*|PATH|HOME|TMPDIR|SHELL|IFS|ENV|USER|LANG|GCONV_PATH"
     r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
 )
+_DERIVED = "HANDLER_SETTING_"
 # whole worlds, not an engine's data
 _WIDE = re.compile(r"/(?:(?:root|home|etc|boot|var|tmp|usr|opt)?|(?:proc|sys|dev|run)(?:/.*)?)/?")
 
@@ -73,11 +74,12 @@ def variables_are_its_own(view: View, connector: Resource[Connector]) -> Iterato
     """No variable bends the interpreter or the sandbox, and no two keys share one."""
     seen: dict[str, str] = {}
     named = [(("secretSlots", key, "env"), slot.env) for key, slot in connector.spec.secret_slots.items()]
-    named += [(("settings", key, "env"), setting.env) for key, setting in connector.spec.settings.items()]
+    for key, setting in connector.spec.settings.items():
+        named.append((("settings", key, "env"), setting.env or setting_variable(key)))
     for path, variable in named:
         if variable is None:
             continue
-        if _OURS.fullmatch(variable):
+        if _OURS.fullmatch(variable) and not variable.startswith(_DERIVED):
             words = Words(
                 f"the variable {quoted(variable)} is reserved",
                 "it steers the sandbox, the loader or the interpreter",
@@ -89,6 +91,11 @@ def variables_are_its_own(view: View, connector: Resource[Connector]) -> Iterato
             words = Words(what, "each value has a variable of its own", "name another variable")
             yield problem(connector, path, "C212", words)
         seen.setdefault(variable, f"{path[0]}.{path[1]}")
+
+
+def setting_variable(key: str) -> str:
+    """What carries a setting without ``env``: ``pageLimit`` goes by ``HANDLER_SETTING_PAGE_LIMIT``."""
+    return _DERIVED + "".join(f"_{ch}" if ch.isupper() else ch for ch in key).upper()
 
 
 def defaults_fit_their_settings(view: View, connector: Resource[Connector]) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from reconciler.model.contract import Contract
-from reconciler.model.inventory import Fault, Inventory, Layer, LockEntry, Resource
+from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.resources import Binding, Connector, Interface, Project, Record
@@ -28,13 +28,7 @@ class LockKey(NamedTuple):
     version: str
 
 
-class FolderKey(NamedTuple):
-    """The question "what in this object's folder could not be taken in?"."""
-
-    ref: ObjectRef
-
-
-Key = ObjectRef | Kind | InterfaceRef | LockKey | FolderKey
+Key = ObjectRef | Kind | InterfaceRef | LockKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +46,13 @@ class View:
     """What is in force so far. Filled by ``admit`` kind by kind; rules only ask."""
 
     __slots__ = (
-        "_faults",
         "_last",
         "_names",
         "_offers",
         "contracts",
         "in_force",
         "inventory",
+        "needed",
         "reads",
         "refused",
         "servable",
@@ -70,7 +64,6 @@ class View:
         inventory: Inventory,
         last: Mapping[ObjectRef, Resource[Record]],
         where: Surroundings,
-        faults: Mapping[ObjectRef, tuple[tuple[str, Fault], ...]],
     ) -> None:
         self.inventory = inventory
         self.where = where
@@ -79,10 +72,11 @@ class View:
         self.contracts: dict[InterfaceRef, Contract] = {}
         self.reads: set[Key] = set()
         self._last = last
-        self._faults = faults
         self._names: dict[Kind, tuple[str, ...]] = {}
         self._offers: _Offers | None = None
-        self.servable: dict[InterfaceRef, tuple[str, ...]] = {}  # kept by `selection`, under the same key
+        # Worked out by `selection` of what is in force when agents are judged; no question of its own.
+        self.servable: dict[InterfaceRef, tuple[str, ...]] = {}
+        self.needed: dict[ObjectRef, tuple[str, ...]] = {}
 
     def interface(self, version: str) -> Resource[Interface] | None:
         """The interface version in force under ``ocr/v1``, or None."""
@@ -145,11 +139,6 @@ class View:
         self.reads.add(LockKey(layer, ""))
         return lock_is_unread(self.inventory, layer)
 
-    def folder_faults(self, ref: ObjectRef) -> tuple[tuple[str, Fault], ...]:
-        """What lies in the object's folder and could not be taken in, by path."""
-        self.reads.add(FolderKey(ref))
-        return self._faults.get(ref, ())
-
     def last_admitted(self, ref: ObjectRef) -> Resource[Record] | None:
         """The form that was admitted last. Leaves no key: whoever refuses is asked again when it changes."""
         return self._last.get(ref)
@@ -180,10 +169,7 @@ def lock_is_unread(inventory: Inventory, layer: Layer) -> bool:
 
 def inside(resource: Resource[R]) -> Mapping[str, bytes]:
     """The files of an interface's or a connector's folder by their path inside it."""
-    folder = resource.file.rpartition("/")[0] + "/"
-    if resource.file not in resource.files:
-        return resource.files
-    return {path.removeprefix(folder): data for path, data in resource.files.items()}
+    return resource.files
 
 
 def whole_path(resource: Resource[R], path: str) -> str:

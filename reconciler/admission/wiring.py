@@ -94,8 +94,8 @@ def _binding_problem(
     ref = ObjectRef(Kind.BINDING, name)
     at = Span(choice.where.file)
     binding = view.binding(name)
-    if view.waits(ref):
-        yield waits(codes["waits"], ref, Span(at.file), path, about)
+    if binding is None and view.waits(ref):
+        yield waits(codes["waits"], ref, at, path, about)
     elif binding is None:
         near = nearest(name, view.names(Kind.BINDING))
         yield Problem(

@@ -129,8 +129,9 @@ def pattern_fault(pattern: str) -> str | None:
 
 def matches(pattern: str, text: str) -> bool:
     """Whether a pattern is found in a text, in linear time; raises ValueError as ``pattern_fault`` says."""
+    linear = jsonschema_rs.RegexOptions()
     try:
-        return jsonschema_rs.is_valid({"pattern": pattern}, text, pattern_options=jsonschema_rs.RegexOptions())
+        return jsonschema_rs.is_valid({"pattern": pattern}, text, pattern_options=linear)
     except jsonschema_rs.ValidationError as error:
         raise ValueError("the pattern needs look-around or back-references") from error
 

@@ -64,8 +64,9 @@ class Problem:
     def placed(self, at: Span) -> "Problem":
         return replace(self, at=at)
 
-    def sort_key(self) -> tuple[Span, str, str]:
-        return (self.at, self.code, self.what)
+    def sort_key(self) -> tuple[Span, str, str, str]:
+        """Place first; one place may hold the same words about several objects."""
+        return (self.at, self.code, self.what, str(self.about or ""))
 
 
 class Bug(Exception):  # noqa: N818 - it names a broken invariant, not an error of a user's

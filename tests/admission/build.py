@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from reconciler.admission import frozen
 from reconciler.admission.admit import Admission, Surroundings, admit
 from reconciler.config import paths
-from reconciler.model.inventory import Fault, Inventory, Layer, Lock, LockEntry, Resource, Tree
+from reconciler.model.inventory import Inventory, Layer, Lock, LockEntry, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span
 from reconciler.model.recipes import folder_digest
@@ -26,7 +26,6 @@ def inventory(
     catalog: Files | None = None,
     *,
     lock: Iterable[str] | Mapping[str, LockEntry] = (),
-    faults: Mapping[str, Fault] | None = None,
     previous: Inventory | None = None,
 ) -> Inventory:
     """Both layers parsed; what cannot be parsed becomes a problem about its object, as the loader does it.
@@ -36,19 +35,23 @@ def inventory(
     """
     trees = {
         Layer.CATALOG: Tree("none", _bytes(catalog or {})),
-        Layer.CONFIG: Tree("none", _bytes(config), faults or {}),
+        Layer.CONFIG: Tree("none", _bytes(config)),
     }
     resources: dict[ObjectRef, Resource[Record]] = {}
     problems: list[Problem] = []
     for layer, tree in trees.items():
         for ref, file, files in _objects(tree):
+            old = previous.resources.get(ref) if previous else None
+            if old and old.layer is layer and old.files == files:
+                resources[ref] = old
+                continue
             try:
                 resource = _resource(ref, layer, file, files)
             except ValueError as error:
                 what = f"{type(error).__name__} in {file}"
                 problems.append(Problem("X100", what, "why", "mend", Span(file), about=ref))
                 continue
-            resources[ref] = _same(resource, previous) or resource
+            resources[ref] = resource
     sources = {(layer, path): data for layer, tree in trees.items() for path, data in tree.files.items()}
     locks = {layer: _lock(layer, resources.values(), lock) for layer in Layer}
     return Inventory("none", resources, tuple(problems), sources, locks, trees)
@@ -75,28 +78,23 @@ def _bytes(files: Files) -> dict[str, bytes]:
 
 
 def _objects(tree: Tree) -> Iterable[tuple[ObjectRef, str, dict[str, bytes]]]:
-    homes = {path: paths.home(path) for path in tree.files}
+    gathered: dict[str, dict[str, bytes]] = {}
+    homes: dict[str, paths.Home] = {}
     for path in sorted(tree.files):
-        home = homes[path]
-        if home.owner is not paths.Owner.OBJECT or home.key != path:
-            continue
-        files = {
-            other.removeprefix(home.folder + "/") if home.folder else other: tree.files[other]
-            for other in sorted(tree.files)
-            if homes[other].key == path and homes[other].owner is paths.Owner.OBJECT
-        }
-        yield ObjectRef(home.kind, home.name), path, files
+        home = paths.home(path)
+        if home.owner is paths.Owner.OBJECT:
+            homes[home.key] = home
+            inner = path.removeprefix(home.folder + "/") if home.folder else path.rpartition("/")[2]
+            gathered.setdefault(home.key, {})[inner] = tree.files[path]
+    for key, files in gathered.items():
+        if key in tree.files:
+            yield ObjectRef(homes[key].kind, homes[key].name), key, files
 
 
 def _resource(ref: ObjectRef, layer: Layer, file: str, files: dict[str, bytes]) -> Resource[Record]:
-    data = next(data for path, data in files.items() if file.endswith(path))
+    data = files[file.rpartition("/")[2]]
     spec = MODELS[ref.kind].model_validate(tomllib.loads(data.decode()))
     return Resource(ref, layer, file, folder_digest(files), spec, files)
-
-
-def _same(resource: Resource[Record], previous: Inventory | None) -> Resource[Record] | None:
-    old = previous.resources.get(resource.ref) if previous else None
-    return old if old and old.digest == resource.digest and old.layer is resource.layer else None
 
 
 def _lock(

@@ -1,15 +1,11 @@
 """One row of a table of bad input: the smallest text that breaks one rule, and every word said of it."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.admission.admit import admit
-from reconciler.model.inventory import Fault
 from reconciler.model.problems import Severity
 from tests.admission import build
 from tests.admission.build import Files
-
-Edit = Callable[[dict[str, str | bytes]], None]
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,6 @@ class Bad:
     fix: tuple[str, str, str] | Files | None = None
     catalog: Files = field(default_factory=build.catalog)
     lock: tuple[str, ...] = ()
-    faults: Mapping[str, Fault] = field(default_factory=dict)
     warning: bool = False
     reason: str = "SchemaInvalid"
     alone: bool = True  # it is the only error of the input
@@ -39,7 +34,7 @@ class Bad:
 
 def check(bad: Bad) -> None:
     """The input gives exactly this problem, and doing what the mend says mends it."""
-    seen = build.inventory(bad.config, bad.catalog, lock=bad.lock, faults=bad.faults)
+    seen = build.inventory(bad.config, bad.catalog, lock=bad.lock)
     admission = admit(seen, {}, None, build.WHERE)
     problem = build.only(admission, bad.code)
     assert (problem.at.file, problem.field_path) == (bad.file, bad.path)

@@ -3,7 +3,6 @@
 import pytest
 
 from reconciler.admission import connectors
-from reconciler.model.inventory import Fault
 from reconciler.model.names import Kind, ObjectRef
 from tests.admission import build
 from tests.admission.build import Files, connector
@@ -107,15 +106,6 @@ ROWS = [
         fix=(C, "../x/main.py", "main.py"),
     ),
     bad(
-        "C208",
-        connector("c", "ocr/v1"),
-        "",
-        "connectors/c/assets/x cannot be taken in: symlink",
-        "replace connectors/c/assets/x by a plain file, or delete it",
-        file="connectors/c/assets/x",
-        faults={"connectors/c/assets/x": Fault("symlink")},
-    ),
-    bad(
         "C209",
         c("", **{"requirements.lock": "# fixed\nnumpy>=2\n"}),
         "",
@@ -161,6 +151,13 @@ ROWS = [
         ),
         "settings.key.env",
         "the variable 'KEY' is secretSlots.key's already",
+        "name another variable",
+    ),
+    bad(
+        "C212",
+        c('[settings.pageLimit]\ndescription = "d"\n[settings.page_limit]\ndescription = "d"\n'),
+        "settings.page_limit.env",
+        "the variable 'HANDLER_SETTING_PAGE_LIMIT' is settings.pageLimit's already",
         "name another variable",
     ),
     bad(

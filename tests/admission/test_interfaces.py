@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.inventory import Fault
 from tests.admission import build
 from tests.admission.build import Files
 from tests.admission.table import Bad, check
@@ -346,22 +345,6 @@ SUBSET = [
 
 FILES = [
     lock(
-        "I206",
-        build.interface("services"),
-        "interfaces/services/v1/interface.toml",
-        "name",
-        "the interface name 'services' is reserved",
-        "choose another name",
-    ),
-    lock(
-        "I206",
-        build.interface("a-very-long-interface"),
-        "interfaces/a-very-long-interface/v1/interface.toml",
-        "name",
-        "the interface name 'a-very-long-interface' has 21 characters, more than 20",
-        "choose a name of at most 20 characters",
-    ),
-    lock(
         "I231",
         without(SKILL),
         TOML,
@@ -488,15 +471,6 @@ FILES = [
         "",
         "notes.txt is not part of an interface version",
         "move notes.txt out of the folder",
-    ),
-    lock(
-        "I255",
-        build.interface(),
-        f"{FOLDER}/conformance/scan.pdf",
-        "",
-        f"{FOLDER}/conformance/scan.pdf cannot be part of an interface version: symlink",
-        f"replace {FOLDER}/conformance/scan.pdf by a plain file",
-        faults={f"{FOLDER}/conformance/scan.pdf": Fault("symlink")},
     ),
 ]
 

@@ -1,0 +1,200 @@
+"""What is not built yet is accepted, said, and never served as if it were."""
+
+import pytest
+
+from reconciler.model.names import Kind, ObjectRef
+from tests.admission import build
+from tests.admission.build import agent, binding, connector, interface
+
+AGENT = agent("a", 'services = { ocr = "b" }\n')
+
+
+def op(text: str) -> build.Files:
+    """A locked version of ``ocr`` whose ``interface.toml`` says more."""
+    files = interface()
+    files["interfaces/ocr/v1/interface.toml"] = (
+        str(files["interfaces/ocr/v1/interface.toml"]) + 'outcome_unknown = "it may have happened"\n' + text
+    )
+    return files
+
+
+def config(text: str) -> build.Files:
+    return {"handler.toml": text} | connector("c", "ocr/v1") | binding("b", "c")
+
+
+def bound(more: str = "", connector_more: str = "", top: str = "") -> build.Files:
+    files = connector("c", "ocr/v1", more=connector_more) | binding("b", "c", more)
+    files["connectors/c/connector.toml"] = str(files["connectors/c/connector.toml"]).replace(
+        "implements", f"{top}implements"
+    )
+    return files
+
+
+SLOT = '[secretSlots.key]\nenv = "KEY"\n'
+
+# what is written, the object, the key that the condition names; serving without it would be wrong
+NEEDED = [
+    (bound(top='runtime = "deno"\nentry = "main.py"\n'), "connector/c", "runtime"),
+    (bound(top='egress = ["api.example.com:443"]\n'), "connector/c", "egress"),
+    (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
+    (bound('secrets = { key = { env = "K" } }\n', SLOT), "binding/b", "secrets.key"),
+    (bound('secrets = { key = { file = "~/k" } }\n', SLOT), "binding/b", "secrets.key"),
+    (bound('models = ["m"]\n'), "binding/b", "models"),
+    (bound('conformance = { require = "live" }\n'), "binding/b", "conformance.require"),
+    (bound('cassette = { mode = "replay", path = "c.jsonl" }\n'), "binding/b", "cassette"),
+    (
+        op('[operations.ocr_extract]\neffect = "paid"\n') | bound(),
+        "interface/ocr/v1",
+        "operations.ocr_extract.effect",
+    ),
+    (
+        op('[operations.ocr_extract]\nkind = "job"\n') | bound(),
+        "interface/ocr/v1",
+        "operations.ocr_extract.kind",
+    ),
+    (
+        {
+            **interface(),
+            "interfaces/ocr/v1/interface.toml": build.INTERFACE.format(name="ocr", version=1).replace(
+                "[errors]", 'state = "session"\n[errors]'
+            ),
+        }
+        | bound(),
+        "interface/ocr/v1",
+        "state",
+    ),
+    (config('[source]\nmode = "commit"\n'), "config/handler", "source.mode"),
+    (config('[source]\nverify = "signed"\n'), "config/handler", "source.verify"),
+]
+
+# the same, and what is served without it is right
+WITHOUT_EFFECT = [
+    (bound(connector_more=SLOT), "connector/c", "secretSlots.key"),
+    (bound(connector_more="[reserve]\ngpu = 1\n"), "connector/c", "reserve"),
+    (bound('shadow = "other"\n') | binding("other", "c"), "binding/b", "shadow"),
+    (bound('probe = { link = "on" }\n'), "binding/b", "probe.link"),
+    (bound('probe = { readiness = "attempt" }\n'), "binding/b", "probe.readiness"),
+    (bound('drift = "report"\n'), "binding/b", "drift"),
+    (
+        {
+            **interface(),
+            "interfaces/ocr/v1/interface.toml": build.INTERFACE.format(name="ocr", version=1).replace(
+                "[errors]", 'purpose = "reading"\n[errors]'
+            ),
+        }
+        | bound(),
+        "interface/ocr/v1",
+        "purpose",
+    ),
+    (config("[prune]\nmaxFraction = 0.1\n"), "config/handler", "prune.maxFraction"),
+    (config("[prune]\nallowEmpty = true\n"), "config/handler", "prune.allowEmpty"),
+    (config('[source]\nallowedSigners = "signers"\n'), "config/handler", "source.allowedSigners"),
+    (config("[capacity]\ngpu = 1\n"), "config/handler", "capacity.gpu"),
+    (config('[http]\nlisten = "127.0.0.1:0"\n'), "config/handler", "http.listen"),
+    (
+        config('[telemetry]\notlpEndpoint = "http://127.0.0.1:4318"\n'),
+        "config/handler",
+        "telemetry.otlpEndpoint",
+    ),
+]
+
+WARNING = {"interface": "I290", "connector": "C290", "binding": "B290", "agent": "A290", "config": "S290"}
+
+
+def _judged(files: build.Files) -> build.Admission:
+    # Every version of the configuration is published, else a draft would hide what is looked for.
+    return build.judge(interface() | dict(files) | AGENT, lock=("ocr/v1",))
+
+
+@pytest.mark.parametrize(("files", "about", "key"), NEEDED, ids=[row[2] for row in NEEDED])
+def test_without_a_needed_capability_the_object_is_admitted_and_nothing_is_routed_to_it(
+    files: build.Files, about: str, key: str
+) -> None:
+    admission = _judged(files)
+    ref = ObjectRef.parse(about) if not about.startswith("interface") else ObjectRef(Kind.INTERFACE, "ocr/v1")
+    assert ref in admission.in_force
+    assert key in admission.absent[ref]
+    assert ref in admission.unusable
+    assert "a" not in admission.selections
+    refusal = admission.refused[ObjectRef(Kind.AGENT, "a")]
+    assert {problem.reason for problem in refusal} == {"NotBuilt"}
+    assert any(key in problem.what for problem in refusal)
+    warning = build.only(admission, WARNING[ref.kind.value])
+    assert (warning.what, warning.field_path) == (f"'{key}' is not built in this release", key)
+    assert warning.mend == "leave it for a later release, or delete it"
+
+
+@pytest.mark.parametrize(("files", "about", "key"), WITHOUT_EFFECT, ids=[row[2] for row in WITHOUT_EFFECT])
+def test_a_key_without_effect_is_said_and_what_is_served_is_right(
+    files: build.Files, about: str, key: str
+) -> None:
+    admission = _judged(files)
+    ref = ObjectRef.parse(about)
+    assert admission.absent[ref] == (key,)
+    assert ref not in admission.unusable
+    assert not build.errors(admission)
+    assert admission.selections["a"]
+    assert build.only(admission, WARNING[ref.kind.value]).reason == "NotBuilt"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('agents = ["other"]\n', "agents"),
+        ('harness = "codex"\n', "harness"),
+        ('run = { command = ["x", "{input}"] }\n', "run"),
+        ('floorClass = "private"\n', "floorClass"),
+        ('drift = "off"\n', "drift"),
+    ],
+)
+def test_keys_of_an_agent_without_effect_are_said_and_it_is_served(text: str, key: str) -> None:
+    admission = build.judge(build.catalog() | agent("a", text) | agent("other"), lock=("ocr/v1",))
+    assert admission.absent[ObjectRef(Kind.AGENT, "a")] == (key,)
+    assert build.only(admission, "A290").field_path == key
+    assert "a" in admission.selections
+
+
+def test_several_models_bindings_are_accepted_for_llm_and_not_served() -> None:
+    files = (
+        interface("llm")
+        | connector("c", "llm/v1")
+        | binding("b", "c")
+        | binding("d", "c")
+        | agent("a", 'services = { llm = ["b", "d"] }\n')
+    )
+    admission = build.judge(files, lock=("llm/v1",))
+    assert build.only(admission, "A215").what == "'services.llm' is not built in this release"
+    assert "a" not in admission.selections
+
+
+def test_a_binding_says_what_its_connector_lacks() -> None:
+    admission = _judged(bound(top='egress = ["api.example.com:443"]\n'))
+    ref = ObjectRef(Kind.BINDING, "b")
+    assert admission.absent[ref] == ("egress of c",)
+    assert ref in admission.unusable
+
+
+def test_an_addon_is_admitted_and_cannot_be_served() -> None:
+    admission = build.judge({"bindings/b.toml": 'apiVersion = "handler.binding/v1"\naddon = "shop"\n'})
+    assert admission.absent == {ObjectRef(Kind.BINDING, "b"): ("addon",)}
+    assert admission.unusable == {ObjectRef(Kind.BINDING, "b")}
+
+
+def test_what_ships_is_not_warned_of() -> None:
+    shipped = interface() | connector("c", "ocr/v1", more=SLOT)
+    admission = build.judge(binding("b", "c") | AGENT, shipped)
+    assert not admission.problems
+    assert admission.absent == {ObjectRef(Kind.CONNECTOR, "c"): ("secretSlots.key",)}
+
+
+def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_nothing_wrong() -> None:
+    files = interface() | bound(connector_more=SLOT) | AGENT
+    first = build.admit(build.inventory(files, lock=("ocr/v1",)), {}, None, build.WHERE)
+    assert first.selections["a"]
+    edited = files | binding("b", "c", 'secrets = { key = { env = "K" } }\n')
+    now = build.inventory(edited, lock=("ocr/v1",), previous=first.inventory)
+    then = build.admit(now, first.in_force, first, build.WHERE)
+    assert ObjectRef(Kind.AGENT, "a") in then.retained
+    assert ObjectRef(Kind.BINDING, "b") in then.unusable
+    # Its place is kept, for whoever routes to close it: an agent that lost a tool would look for another way.
+    assert [one.binding for one in then.selections["a"]] == ["b"]
