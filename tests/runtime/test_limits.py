@@ -1,0 +1,123 @@
+"""Bounds: which mechanism is chosen, what it writes, what is swept. The v2 tree is a picture of one."""
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reconciler.model.recipes import SandboxPolicy
+from reconciler.runtime.limits import Limits
+
+POLICY = SandboxPolicy(memory_bytes=100 * 2**20, pids=17)
+V1 = """\
+35 31 0:32 / {root}/memory rw,relatime - cgroup cgroup rw,memory
+39 31 0:36 / {root}/pids rw,relatime - cgroup cgroup rw,pids
+40 31 0:37 / {root}/systemd rw,relatime - cgroup cgroup rw,name=systemd
+"""
+V2 = "41 31 0:38 / {root}/unified rw,relatime - cgroup2 cgroup2 rw\n"
+
+
+def picture(base: Path, mounts: str, places: str) -> Path:
+    """A /proc/self and a control group tree that look like a kernel's."""
+    proc = base / "proc"
+    proc.mkdir()
+    (proc / "mountinfo").write_text(mounts.format(root=base))
+    (proc / "cgroup").write_text(places)
+    for name in ("memory/own", "pids/own", "unified/own"):
+        (base / name).mkdir(parents=True)
+    return proc
+
+
+def v2(base: Path, controllers: str, enabled: str = "") -> Path:
+    proc = picture(base, V2, "0::/own\n")
+    (base / "unified/own/cgroup.controllers").write_text(controllers)
+    (base / "unified/own/cgroup.subtree_control").write_text(enabled)
+    (base / "unified/own/cgroup.procs").write_text("")
+    return proc
+
+
+def test_a_delegated_v2_tree_is_used_first(tmp_path: Path) -> None:
+    limits = Limits("abc", proc=v2(tmp_path, "cpu memory pids", "memory pids"))
+    assert limits.shape == "v2"
+    assert limits.walls() == {"memory": "cgroup v2", "pids": "cgroup v2"}
+    group = limits.group("x@1", POLICY)
+    folder = tmp_path / "unified/own/handler-abc/x@1"
+    assert group.folders == (folder,)
+    assert (folder / "memory.max").read_text() == str(100 * 2**20)
+    assert (folder / "memory.swap.max").read_text() == "0"
+    assert (folder / "pids.max").read_text() == "17"
+    (folder / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
+    assert group.out_of_memory()
+
+
+def test_the_controller_steps_into_a_leaf_before_v2_gives_controllers_to_children(tmp_path: Path) -> None:
+    limits = Limits("abc", proc=v2(tmp_path, "memory pids"))
+    own = tmp_path / "unified/own"
+    assert limits.shape == "v2"
+    assert (own / "handlerd/cgroup.procs").read_text() == str(os.getpid())
+    assert (own / "cgroup.subtree_control").read_text() == "+memory +pids"
+
+
+def test_a_v2_tree_without_the_controllers_is_not_used(tmp_path: Path) -> None:
+    assert Limits("abc", proc=v2(tmp_path, "cpu")).shape == "rlimit"
+
+
+def test_v1_memory_and_pids_are_used_where_they_are(tmp_path: Path) -> None:
+    proc = picture(tmp_path, V1 + V2, "8:pids:/own\n4:memory:/own\n0::/own\n")
+    limits = Limits("abc", proc=proc)
+    assert limits.shape == "v1"
+    group = limits.group("x@1", POLICY)
+    assert (tmp_path / "memory/own/handler-abc/x@1/memory.limit_in_bytes").read_text() == str(100 * 2**20)
+    assert (tmp_path / "pids/own/handler-abc/x@1/pids.max").read_text() == "17"
+    assert group.resource_limits == ((resource.RLIMIT_CORE, 0),)
+
+
+def test_half_of_v1_is_completed_by_resource_limits(tmp_path: Path) -> None:
+    proc = picture(tmp_path, V1, "8:pids:/own\n")
+    limits = Limits("abc", proc=proc, root=True)
+    assert limits.walls() == {"memory": "resource limit, each process for itself", "pids": "cgroup v1"}
+    assert (resource.RLIMIT_AS, 100 * 2**20) in limits.group("x@1", POLICY).resource_limits
+
+
+def test_without_control_groups_resource_limits_hold_and_are_told_as_such(tmp_path: Path) -> None:
+    limits = Limits("abc", proc=tmp_path / "nothing", root=True)
+    assert limits.shape == "rlimit"
+    assert limits.walls()["pids"] == "resource limit of its user id"
+    assert set(limits.group("x@1", POLICY).resource_limits) == {
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_AS, 100 * 2**20),
+        (resource.RLIMIT_NPROC, 17),
+    }
+
+
+@pytest.mark.parametrize(
+    ("release", "wall"), [("6.1.0", "resource limit of its user namespace"), ("5.10.1", "none")]
+)
+def test_an_older_kernel_counts_a_persons_other_programs_so_no_wall_is_claimed(
+    tmp_path: Path, release: str, wall: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.uname()
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result((real[0], real[1], release, real[3], real[4])))
+    limits = Limits("abc", proc=tmp_path / "nothing", root=False)
+    assert limits.walls()["pids"] == wall
+    kinds = [kind for kind, _ in limits.group("x@1", POLICY).resource_limits]
+    assert (resource.RLIMIT_NPROC in kinds) == (wall != "none")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: control groups belong to root here")
+def test_real_groups_hold_kill_and_go() -> None:
+    limits = Limits(f"test{os.getpid()}")
+    if limits.shape == "rlimit":
+        pytest.skip("no control group tree can be written on this machine")
+    group = limits.group("x@1", POLICY)
+    with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as two:
+        group.admit(one.pid, two.pid)
+        assert group.pids() == {one.pid, two.pid}
+        assert not group.remove()
+        assert limits.sweep() == 2
+        assert (one.wait(5), two.wait(5)) == (-9, -9)
+    assert group.remove()
+    limits.close()
+    assert not any(folder.parent.exists() for folder in group.folders)
