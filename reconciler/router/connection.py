@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
     def sweep(self, now: float) -> bool:
         """End what is late, drop an agent that does not read; True while there is anything to watch."""
         for flight in list(self._flights.values()):
-            if flight.deadline <= now:
+            if not flight.over and flight.is_late():
                 flight.expire()
         if self._stalled_at is not None and now - self._stalled_at > _MAX_STALL_S:
             self._transport.abort()

@@ -46,9 +46,13 @@ class Desk:
         self.queue: deque[Flight] = deque()
 
     def next_turn(self) -> None:
-        """Let waiting calls begin while there is room."""
+        """Let waiting calls begin while there is room; one whose time is up does not begin any more."""
         while self.queue and self.usage.running < self.usage.concurrent:
-            self.queue.popleft().go_on(None)
+            flight = self.queue.popleft()
+            if flight.is_late():
+                flight.expire()
+            else:
+                flight.go_on(None)
 
 
 @dataclass(slots=True)
@@ -127,10 +131,9 @@ class Flight:
         self._started = exchange.clock()
         self._law = serve(route, ask.offer.tool, ask.arguments, self._desk.usage)
 
-    @property
-    def deadline(self) -> float:
-        """When the call expires, on the router's clock."""
-        return self._started + self._desk.usage.timeout_s
+    def is_late(self) -> bool:
+        """Whether the call's time is up, on the router's clock."""
+        return self._exchange.clock() - self._started >= self._desk.usage.timeout_s
 
     def go_on(self, reply: object) -> None:
         """Send a reply into the law and do what it asks for next."""
