@@ -2,8 +2,8 @@
 
 Seed 000 §4.4: a case asserts properties of an answer on top of its schema (words that must appear, counts,
 ranges, an error code), never an exact answer, since readings and searches vary between vendors. A suite comes
-in as the plain table that its TOML text says; what it may not hold becomes problems, and a case that has one is
-left out. Running a case is not done here: whoever runs one hands over its ``Outcome``. A case that was not
+in as the plain table that its TOML text says; what it may not hold becomes problems, and a case that has one
+is left out. Running a case is not done here: whoever runs one hands over its ``Outcome``. A case that was not
 run has no outcome, so it cannot pass.
 """
 
@@ -31,17 +31,17 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-_MAGIC = {
-    "pdf": b"%PDF-",
-    "png": b"\x89PNG\r\n\x1a\n",
-    "jpeg": b"\xff\xd8\xff",
-    "gif": b"GIF8",
-    "zip": b"PK\x03\x04",
-    "wav": b"RIFF",
-    "ogg": b"OggS",
-    "mp4": b"ftyp",  # after the four bytes of the first box's length
+_MAGIC: Mapping[str, tuple[tuple[int, bytes], ...]] = {  # where each run of bytes stands
+    "pdf": ((0, b"%PDF-"),),
+    "png": ((0, b"\x89PNG\r\n\x1a\n"),),
+    "jpeg": ((0, b"\xff\xd8\xff"),),
+    "gif": ((0, b"GIF8"),),
+    "webp": ((0, b"RIFF"), (8, b"WEBP")),
+    "zip": ((0, b"PK\x03\x04"),),
+    "wav": ((0, b"RIFF"), (8, b"WAVE")),
+    "ogg": ((0, b"OggS"),),
+    "mp4": ((4, b"ftyp"),),
 }
-_OFFSET = {"mp4": 4}
 FILE_TYPES = ("text", *_MAGIC)
 
 
@@ -398,5 +398,4 @@ def _file_is(data: bytes, kind: str) -> bool:
             return "\0" not in data.decode()
         except UnicodeDecodeError:
             return False
-    at = _OFFSET.get(kind, 0)
-    return data[at : at + len(_MAGIC[kind])] == _MAGIC[kind]
+    return all(data[at : at + len(magic)] == magic for at, magic in _MAGIC[kind])

@@ -1,15 +1,15 @@
-"""Every connector of the catalogue, its real engine, against every case of every version that it implements.
+"""Every connector of the catalogue, its real engine, against every case of what it implements.
 
-No controller and no sandbox here: the connector's own ``main.py`` runs with the kit on a socket that is handed
-over, as the supervisor hands it over, and the test speaks the wire to it. What the router would do to a call is
-done by the contract: input and output against the schemas, unlisted codes to ``unavailable``.
+No controller and no sandbox here: the connector's own ``main.py`` runs with the kit on a socket that is
+handed over, as the supervisor does it, and the test speaks the wire to it. What the router would do to a call
+is done by the contract: input and output against the schemas, unlisted codes to ``unavailable``.
 """
 
+import asyncio
 import hashlib
 import itertools
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,20 +26,21 @@ import tomli
 from reconciler.conformance import cases
 from reconciler.model.contract import ROUTER_CODES, Contract, compiled
 from reconciler.model.resources import Connector, Interface
+from reconciler.runtime.environments import Environments
 
 pytestmark = pytest.mark.flow
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "catalog"
 KIT = ROOT / "reconciler" / "kit"
-CACHE = ROOT / ".demo" / "envs"  # wheels of an engine, by the digest of its lock: made once for a checkout
+CACHE = ROOT / ".demo" / "envs"  # an engine's packages: fetched once for a checkout
 ANSWER_S = 120
 
 # As the product starts a python connector, but for the folders of the hand-off, which are the sandbox's own.
 BOOT = """
 import sys
 kit, app, environment, inbox, outbox = sys.argv[1:]
-sys.path[:0] = [kit, app, environment]
+sys.path[:0] = [one for one in (kit, app, environment) if one]
 import handler_connector
 handler_connector.INBOX, handler_connector.OUTBOX = inbox, outbox
 import runpy
@@ -74,32 +75,17 @@ def suite(version: str) -> tuple[cases.Case, ...]:
     return found
 
 
-def environment(connector: str) -> Path:
-    """The folder with the engine's wheels; an empty one for a connector that needs none."""
+def environment(connector: str) -> str:
+    """The folder with the engine's packages, as the product builds it; "" for a connector that needs none."""
     lock = CATALOG / "connectors" / connector / "requirements.lock"
-    wanted = lock.read_bytes() if lock.is_file() else b""
-    minor = ".".join(map(str, sys.version_info[:2]))
-    ready = CACHE / f"{hashlib.sha256(wanted).hexdigest()[:16]}-{minor}"
-    if not ready.is_dir():
-        building = ready.with_suffix(f".{os.getpid()}")
-        building.mkdir(parents=True)
-        if wanted:
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-            ]
-            pip += ["--require-hashes", "--only-binary", ":all:", "--target", str(building), "-r", str(lock)]
-            subprocess.run(pip, check=True, timeout=900)
-        try:
-            building.rename(ready)
-        except OSError:  # another worker was quicker
-            shutil.rmtree(building)
-    return ready
+    if not lock.is_file():
+        return ""
+
+    async def build() -> Path:
+        wanted = lock.read_bytes()
+        return await Environments(CACHE).build(hashlib.sha256(wanted).hexdigest(), wanted, print)
+
+    return str(asyncio.run(build()))
 
 
 @dataclass
@@ -176,7 +162,7 @@ def started(connector: str, folder: Path) -> Iterator[Running]:
     with socket.socket(socket.AF_UNIX) as listener, (folder / "log").open("wb") as log:
         listener.bind(str(folder / "s"))
         listener.listen()
-        words = (str(KIT), str(app), str(environment(connector)), str(folder / "in"), str(folder / "out"))
+        words = (str(KIT), str(app), environment(connector), str(folder / "in"), str(folder / "out"))
         child = subprocess.Popen(
             [sys.executable, "-B", "-I", "-S", "-c", BOOT, *words],
             env={"PATH": os.environ["PATH"], "HANDLER_CONNECTOR_FD": str(listener.fileno()), **settings},

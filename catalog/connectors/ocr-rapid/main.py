@@ -1,8 +1,9 @@
 """Reads scans with RapidOCR: the two tools of the ocr interface, and what becomes of every failure.
 
-``documents`` opens files and draws their pages, ``engine`` reads one page. The engine is one for all callers
-and reads one page at a time with all the threads it may use, so the pages of several calls take turns. Models
-and libraries load with the first page, not with the start: saying that one is ready needs neither.
+``documents`` opens files and draws their pages, ``engine`` reads one page, ``layout`` puts it in order. The
+engine is one for all callers and reads one page at a time with all the threads it may use, so the pages of
+several calls take turns. Models and libraries load with the first page, not with the start: saying that one
+is ready needs neither.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from handler_connector import Failure, serve
 
 if TYPE_CHECKING:
-    import engine
+    import layout
     from handler_connector import Call
 
 _MOST_PAGES = 2000  # what ocr/v2 lets an answer hold
@@ -40,7 +41,7 @@ def extract_to_file(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
     return {"pages": starts, "characters": sum(len(page.text) for page in pages)}
 
 
-def _pages(arguments: Mapping[str, Any], call: Call) -> list[engine.Page]:
+def _pages(arguments: Mapping[str, Any], call: Call) -> list[layout.Page]:
     import documents  # noqa: PLC0415 - Pillow and pdfium: half a second that the start does not pay
     import engine  # noqa: PLC0415 - numpy, OpenCV, onnxruntime: a second and more
 

@@ -53,7 +53,7 @@ def run(argv: Sequence[str], stopped: Callable[[], bool], feed: bytes = b"") -> 
 
 
 def _in_memory(feed: bytes) -> BinaryIO:
-    """The bytes as an open file that has no name; a pipe could not be fed and watched by a time-out at once."""
+    """The bytes as a file without a name; a pipe could not be fed and watched by a time-out at once."""
     file = os.fdopen(os.memfd_create("page"), "w+b")
     file.write(feed)
     file.seek(0)
