@@ -150,18 +150,17 @@ def _folded(seen: Standing, paint: columns.Paint) -> str:
 
 
 def _footer(seen: Standing, paint: columns.Paint) -> str:
-    found, whole = waiting(seen), len(seen.objects)
-    if not whole and not found:
+    found = waiting(seen)
+    broken = sum(one.get("severity") != "warning" for one in seen.problems)
+    whole = len(seen.objects) + broken
+    one, many = ("is", "are") if seen.lives else ("was", "were")
+    if not whole:
         return "The configuration is empty. Try: handler init\n"
     if not found:
-        return f"All {whole} objects are ready.\n" if whole > 1 else "The one object is ready.\n"
-    said = f"{len(found)} of {columns.counted(max(whole, len(found)), 'object')} "
-    said += "is not ready." if len(found) == 1 else "are not ready."
-    hint = (
-        f"handler describe {found[0]}"
-        if any(_name(one) == found[0] for one in seen.objects)
-        else "handler validate"
-    )
+        return f"All {whole} objects {many} ready.\n" if whole > 1 else f"The one object {one} ready.\n"
+    said = f"{len(found)} of {columns.counted(whole, 'object')} {one if len(found) == 1 else many} not ready."
+    known = any(_name(row) == found[0] for row in seen.objects)
+    hint = f"handler describe {found[0]}" if known else "handler validate"
     return f"{paint(said, 'bold')} Try: {columns.shown(hint)}\n"
 
 

@@ -5,12 +5,13 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 Answer = Callable[[Mapping[str, Any]], Any]
+SILENT = object()  # what a method returns that never answers
 
 
 class FaultError(Exception):
@@ -32,12 +33,13 @@ def served(path: Path, methods: Mapping[str, Answer]) -> Iterator[list[dict[str,
                 sock, _ = listener.accept()
             except OSError:
                 return
-            with sock, sock.makefile("rwb") as file:
+            with suppress(OSError), sock, sock.makefile("rwb") as file:
                 for line in file:
                     message = json.loads(line)
                     heard.append(message)
-                    if "id" in message:
-                        file.write(json.dumps(_answered(message, methods)).encode() + b"\n")
+                    answer = _answered(message, methods) if "id" in message else SILENT
+                    if answer is not SILENT:
+                        file.write(json.dumps(answer).encode() + b"\n")
                         file.flush()
 
     thread = threading.Thread(target=accept)
@@ -51,12 +53,12 @@ def served(path: Path, methods: Mapping[str, Answer]) -> Iterator[list[dict[str,
         path.unlink()
 
 
-def _answered(message: Mapping[str, Any], methods: Mapping[str, Answer]) -> dict[str, Any]:
+def _answered(message: Mapping[str, Any], methods: Mapping[str, Answer]) -> Any:
     try:
         result = methods[message["method"]](message.get("params", {}))
     except FaultError as fault:
         return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -31000, "message": str(fault)}}
-    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+    return SILENT if result is SILENT else {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
 def write_status(state: Path, *objects: Mapping[str, Any], **summary: Any) -> None:

@@ -1,0 +1,146 @@
+"""call: MCP to the router as an agent speaks it, closed errors as JSON, and ruling which session calls."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doors import fakes
+from tests.doors.conftest import World
+
+_TOOL = {
+    "name": "ocr_extract",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"path": {"type": "string", "format": "handler-file"}, "pages": {"type": "integer"}},
+    },
+}
+_ERROR = {"error": "unsupported_format", "message": "the file is not a PDF or an image"}
+
+
+def router(result: Mapping[str, Any], pages: int = 1) -> dict[str, fakes.Answer]:
+    """A router with one tool, on the last of so many pages of its list."""
+
+    def listed(params: Mapping[str, Any]) -> Any:
+        page = int(params.get("cursor", "1"))
+        if page < pages:
+            return {"tools": [{"name": f"ocr_other_{page}", "inputSchema": {}}], "nextCursor": str(page + 1)}
+        return {"tools": [_TOOL]}
+
+    return {"initialize": lambda params: {}, "tools/list": listed, "tools/call": lambda params: result}
+
+
+def door(world: World, agent: str = "clerk") -> Path:
+    return world.run / "a" / agent / "services.sock"
+
+
+def test_an_answer_is_printed_as_json(world: World) -> None:
+    answer = {"structuredContent": {"pages": [{"text": "é"}]}, "content": []}
+    with fakes.served(door(world), router(answer, pages=3)) as heard:
+        ran = world.handler("call", "ocr_extract", "path=a.pdf", "pages=2")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out) == {"pages": [{"text": "é"}]}
+    assert "é" in ran.out
+    methods = [message["method"] for message in heard]
+    assert methods == ["initialize", "notifications/initialized", *["tools/list"] * 3, "tools/call"]
+    sent = {"path": f"{world.root}/a.pdf", "pages": 2}
+    assert heard[-1]["params"] == {"name": "ocr_extract", "arguments": sent}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"isError": True, "content": [], "_meta": {"ai.handler/error": _ERROR}},
+        {"isError": True, "content": [{"type": "text", "text": "It is no PDF.\n" + json.dumps(_ERROR)}]},
+    ],
+)
+def test_a_closed_error_is_printed_as_json_and_exits_1(world: World, result: dict[str, Any]) -> None:
+    with fakes.served(door(world), router(result)):
+        ran = world.handler("call", "ocr_extract", "path=a.zip", "--agent", "clerk")
+    assert (ran.code, json.loads(ran.out)) == (1, _ERROR)
+
+
+def test_an_unknown_tool_or_input_names_the_nearest_and_nothing_is_called(world: World) -> None:
+    with fakes.served(door(world), router({})) as heard:
+        tool = world.handler("call", "ocr_extrct", "path=a.pdf")
+        key = world.handler("call", "ocr_extract", "paht=a.pdf")
+    assert (tool.code, key.code) == (2, 2)
+    assert "did you mean 'ocr_extract'?" in tool.err
+    assert "did you mean 'path'?" in key.err
+    assert "tools/call" not in [message["method"] for message in heard]
+
+
+def test_inputs_may_be_one_json_object_from_stdin(world: World) -> None:
+    with fakes.served(door(world), router({"structuredContent": 1})) as heard:
+        assert world.handler("call", "ocr_extract", "--json", "-", stdin='{"path": "x"}').code == 0
+        assert world.handler("call", "ocr_extract", "--json=[1]").code == 2
+        assert world.handler("call", "ocr_extract", "--json", "{").code == 2
+    calls = [message["params"]["arguments"] for message in heard if message["method"] == "tools/call"]
+    assert calls == [{"path": "x"}]
+
+
+def test_inside_a_session_it_is_the_session_that_calls(world: World) -> None:
+    services = world.run / "s" / "abc" / "services.sock"
+    with fakes.served(services, router({"structuredContent": 1})) as heard:
+        assert world.handler("call", "ocr_extract", HANDLER_SERVICES=str(services)).code == 0
+        assert world.handler("call", "ocr_extract", HANDLER_SESSION="abc").code == 0
+        for option in ("--agent", "--binding"):
+            ran = world.handler("call", "ocr_extract", option, "x", HANDLER_SERVICES=str(services))
+            assert (ran.code, ran.out) == (2, "")
+    assert [message["method"] for message in heard].count("tools/call") == 2
+
+
+def test_several_agents_have_to_be_told_apart(world: World) -> None:
+    for agent in ("clerk", "reviewer"):
+        door(world, agent).parent.mkdir(parents=True)
+    ran = world.handler("call", "ocr_extract")
+    assert ran.code == 2
+    assert "clerk, reviewer" in ran.err
+
+
+def test_a_binding_gets_a_session_of_its_own_which_is_closed(world: World) -> None:
+    services = world.run / "s" / "abc" / "services.sock"
+    opened = {"session": "abc", "services": str(services)}
+    methods = {"session.open": lambda params: opened, "session.close": lambda params: {"session": "abc"}}
+    with (
+        fakes.served(world.run / "control.sock", methods) as asked,
+        fakes.served(services, router({"structuredContent": 1})),
+    ):
+        assert world.handler("call", "ocr_extract", "--binding", "ocr-fast").code == 0
+        assert world.handler("call", "ocr_missing", "--binding", "ocr-fast").code == 2
+    told = [(message["method"], message["params"]) for message in asked]
+    once = [
+        ("session.open", {"binding": "ocr-fast", "scope": [str(world.root)]}),
+        ("session.close", {"session": "abc"}),
+    ]
+    assert told == once * 2
+
+
+def test_without_a_controller_it_says_how_to_start_one(world: World) -> None:
+    for line in (["call", "t"], ["call", "t", "--agent", "clerk"], ["call", "t", "--binding", "b"]):
+        ran = world.handler(*line)
+        assert (ran.code, ran.out) == (1, "")
+        assert "handlerd -c" in ran.err
+
+
+def test_a_router_that_refuses_or_leaves_is_one_sentence(world: World) -> None:
+    def refuse(params: Mapping[str, Any]) -> Any:
+        raise fakes.FaultError("agent 'clerk' cannot start a session now")
+
+    with fakes.served(door(world), {**router({}), "initialize": refuse}):
+        ran = world.handler("call", "ocr_extract")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "handler: agent 'clerk' cannot start a session now\n"
+    with fakes.served(door(world), {**router({}), "tools/call": refuse}):
+        assert world.handler("call", "ocr_extract").code == 1
+
+
+def test_an_answer_that_is_late_is_cancelled(world: World) -> None:
+    with fakes.served(door(world), {**router({}), "tools/call": lambda params: fakes.SILENT}) as heard:
+        ran = world.handler("call", "ocr_extract", "--timeout", "0.05")
+    assert (ran.code, ran.out) == (1, "")
+    assert "did not answer in time" in ran.err
+    assert heard[-1]["method"] == "notifications/cancelled"
+    assert heard[-1]["params"]["requestId"] == heard[-2]["id"]

@@ -1,0 +1,161 @@
+"""init, rebind, lock add: what writes files writes the whole right thing, or nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.config import lock as locks
+from reconciler.control import folders
+from reconciler.doors import rebinding, scaffolding
+from reconciler.doors.usage import Stopped
+from tests.doors.conftest import World
+
+_AGENT = """\
+# who reads
+apiVersion = "handler.agent/v1"
+requires = ["ocr/v1"]
+
+[services]
+ocr = "ocr-tesseract"  # the engine
+"""
+
+
+@pytest.fixture
+def config(world: World) -> Path:
+    assert world.handler("init", "config").code == 0
+    file = world.config / "bindings" / "ocr-other.toml"
+    file.write_text('apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n')
+    (world.config / "agents/clerk.toml").write_text(_AGENT)
+    return world.config
+
+
+def test_one_value_is_edited_and_the_comments_stay(world: World, config: Path) -> None:
+    ran = world.handler("rebind", "clerk", "ocr", "ocr-other", "-c", "config")
+    assert ran.code == 0
+    file = config / "agents/clerk.toml"
+    assert file.read_text() == _AGENT.replace('ocr = "ocr-tesseract"', 'ocr = "ocr-other"')
+    changed = [line for line in ran.out.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    assert changed == ['-ocr = "ocr-tesseract"  # the engine', '+ocr = "ocr-other"  # the engine']
+    again = world.handler("rebind", "clerk", "ocr", "ocr-other", "-c", "config")
+    assert (again.code, again.out) == (0, "")
+
+
+def test_the_long_form_and_the_projects_default_are_edited_where_they_belong(
+    world: World, config: Path
+) -> None:
+    file = config / "agents/clerk.toml"
+    file.write_text(
+        _AGENT.replace(
+            '"ocr-tesseract"', '{ binding = "ocr-tesseract", tools = ["ocr_extract"], version = 1 }'
+        )
+    )
+    assert world.handler("rebind", "clerk", "ocr", "ocr-other", "-c", "config").code == 0
+    assert '{ binding = "ocr-other", tools = ["ocr_extract"], version = 1 }' in file.read_text()
+    project = (config / "projects/paperwork.toml").read_bytes()
+    assert world.handler("rebind", "reader", "ocr", "ocr-other", "-c", "config").code == 0
+    assert 'ocr = "ocr-other"' in (config / "agents/reader.toml").read_text()
+    assert (config / "projects/paperwork.toml").read_bytes() == project
+
+
+@pytest.mark.parametrize("binding", ["ocr-othr", "", "../x", 'a"b', "reader"])
+def test_a_result_that_is_not_admitted_leaves_the_file_as_it_was(
+    world: World, config: Path, binding: str
+) -> None:
+    before = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in config.rglob("*") if path.is_file()
+    }
+    ran = world.handler("rebind", "clerk", "ocr", binding, "-c", "config")
+    assert ran.code == 1
+    assert "agents/clerk.toml:" in ran.out
+    assert "  mend  " in ran.out
+    assert "left as it was" in ran.err
+    after = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in config.rglob("*") if path.is_file()
+    }
+    assert before == after
+
+
+def test_an_unknown_agent_names_the_nearest(world: World, config: Path) -> None:
+    ran = world.handler("rebind", "clrk", "ocr", "ocr-other", "-c", "config")
+    assert ran.code == 2
+    assert "did you mean 'clerk'?" in ran.err
+
+
+def test_an_agent_file_that_cannot_be_read_is_not_edited(world: World, config: Path) -> None:
+    (config / "agents/clerk.toml").write_text("[services\n")
+    ran = world.handler("rebind", "clerk", "ocr", "ocr-other", "-c", "config")
+    assert (ran.code, ran.out) == (1, "")
+    assert "cannot edit agents/clerk.toml:1:" in ran.err
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "clerk.toml"
+    file.write_bytes(b"theirs")
+    with pytest.raises(Stopped, match="changed in the meantime"):
+        rebinding._save(file, b"ours before", b"ours after")
+    assert file.read_bytes() == b"theirs"
+    file.chmod(0o640)
+    rebinding._save(file, b"theirs", b"new")
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"new", 0o640)
+
+
+def test_init_refuses_to_overwrite_and_writes_nothing_then(world: World) -> None:
+    (world.config / "agents").mkdir()
+    (world.config / "agents/reader.toml").write_text("mine")
+    ran = world.handler("init", "config")
+    assert (ran.code, ran.out) == (1, "")
+    assert "agents/reader.toml is there already" in ran.err
+    assert sorted(path.name for path in world.config.rglob("*")) == ["agents", "reader.toml"]
+
+
+def test_init_gives_editors_what_they_need(world: World, config: Path) -> None:
+    files = set(scaffolding.scaffold())
+    assert files >= {"handler.toml", ".gitignore", ".gitattributes", ".taplo.toml", "tombi.toml"}
+    for path in config.rglob("*.toml"):
+        first = path.read_text().splitlines()[0]
+        if first.startswith("#:schema "):
+            assert (path.parent / first.removeprefix("#:schema ")).is_file()
+    for settings in ("tombi.toml", ".taplo.toml"):
+        for line in (config / settings).read_text().splitlines():
+            if line.startswith("path = "):
+                assert (config / line.removeprefix("path = ").strip('"')).is_file()
+
+
+def copy_interface(config: Path) -> Path:
+    """A draft of our own: the catalogue's interface under another name."""
+    source, target = folders.catalog() / "interfaces/ocr/v1", config / "interfaces/scan/v1"
+    for path in sorted(source.rglob("*")):
+        if path.is_file():
+            text = path.read_bytes()
+            if path.suffix in (".toml", ".json", ".md"):
+                text = text.replace(b"ocr_extract", b"scan_extract").replace(b'"ocr"', b'"scan"')
+                text = text.replace(b"name: ocr\n", b"name: scan\n")
+            place = Path(str(path.relative_to(source)).replace("skills/ocr/", "skills/scan/"))
+            (target / place).parent.mkdir(parents=True, exist_ok=True)
+            (target / place).write_bytes(text)
+    return target
+
+
+def test_publishing_freezes_a_version(world: World, config: Path) -> None:
+    folder = copy_interface(config)
+    ran = world.handler("lock", "add", "scan/v1", "--reviewer", "ada@example.org", "-c", "config")
+    assert ran.code == 0, ran.out + ran.err
+    written = (config / "handler.lock").read_bytes()
+    (entry,) = locks.read(written).entries.values()
+    assert (entry.ref, entry.reviewed_by) == ("scan/v1", "ada@example.org")
+    assert ran.out == f"scan/v1 {entry.digest}\n"
+    assert world.handler("validate", "config").code == 0
+    assert world.handler("lock", "add", "scan/v1", "-c", "config").code == 0
+    (folder / "interface.toml").write_bytes((folder / "interface.toml").read_bytes() + b"# edit\n")
+    again = world.handler("lock", "add", "scan/v1", "-c", "config")
+    assert again.code == 1
+    assert (config / "handler.lock").read_bytes() == written
+
+
+def test_what_is_refused_or_not_ours_is_not_published(world: World, config: Path) -> None:
+    folder = copy_interface(config)
+    (folder / "tools.json").write_text("[]")
+    for ref in ("scan/v1", "ocr/v1", "scan/v2"):
+        ran = world.handler("lock", "add", ref, "-c", "config")
+        assert ran.code == 1
+    assert not (config / "handler.lock").exists()

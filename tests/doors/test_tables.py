@@ -1,0 +1,232 @@
+"""status, get, describe: golden screens, exit codes, and words that a terminal does not obey."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from reconciler.doors import standing, tables, usage
+from reconciler.model.names import KIND_WORDS
+from tests.doors import fakes
+from tests.doors.conftest import World
+
+Golden = Callable[[str, str], None]
+
+_MIXED = (
+    fakes.row(
+        "agent/clerk",
+        "False",
+        "MissingRequirement",
+        message="needs ocr/v1, nothing is bound",
+        line=4,
+        column=12,
+    ),
+    fakes.row("agent/reviewer"),
+    fakes.row("agent/later", "False", "Suspended", message="holiday"),
+    fakes.row(
+        "binding/ocr-fast",
+        synced="False",
+        reason="Idle",
+        message="the first call starts it",
+        line=6,
+        column=1,
+    ),
+    fakes.row(
+        "binding/ocr-mistral-perso", reason="Idle", usedBy=["agent/reviewer", "agent/clerk", "agent/later"]
+    ),
+    fakes.row("binding/whisper-local", "Unknown", "Starting", message="loading the model (41 s)"),
+    fakes.row(
+        "binding/seen-never", "Unknown", "ReconcileSuccess", message="nothing runs until handlerd does"
+    ),
+)
+_STRAY = {
+    "code": "S201",
+    "severity": "error",
+    "file": "bindings/half.toml",
+    "line": 3,
+    "column": 1,
+    "what": "a merge is not finished here",
+    "why": "w",
+    "mend": "m",
+}
+_INSTANCE = {
+    "name": "ocr-mistral-perso@a1f3c9000000",
+    "binding": "ocr-mistral-perso",
+    "phase": "ready",
+    "pid": 4711,
+    "restarts": 1,
+    "calls": 2,
+    "message": "",
+}
+
+
+def test_one_screen_says_what_is_not_ready_why_and_where(world: World, golden: Golden) -> None:
+    fakes.write_status(world.state, *_MIXED, problems=[_STRAY], instances=[_INSTANCE])
+    ran = world.handler("status", "-c", "config")
+    assert ran.code == 1
+    golden("status-mixed", ran.out)
+    golden("status-mixed-wide", world.handler("status", "-c", "config", "-o", "wide").out)
+    golden("status-mixed-colour", world.handler("status", "-c", "config", "--color", "always").out)
+
+
+def test_when_everything_is_ready_it_exits_0(world: World, golden: Golden) -> None:
+    fakes.write_status(world.state, fakes.row("agent/reviewer"), fakes.row("binding/ocr", reason="Running"))
+    ran = world.handler("status", "-c", "config")
+    assert ran.code == 0
+    golden("status-ready", ran.out)
+
+
+def test_many_ready_objects_are_folded_and_the_others_are_not(world: World, golden: Golden) -> None:
+    many = [fakes.row(f"binding/b{number}") for number in range(60)]
+    fakes.write_status(world.state, *many, _MIXED[0])
+    golden("status-folded", world.handler("status", "-c", "config").out)
+    assert world.handler("status", "-c", "config", "-o", "wide").out.count("binding/b") == 60
+
+
+def test_without_a_controller_the_age_of_the_files_is_said_and_it_exits_1(
+    world: World, golden: Golden
+) -> None:
+    gone = {**fakes.me(), "startTime": 1}
+    fakes.write_status(world.state, fakes.row("agent/reviewer"), controller=gone)
+    ran = world.handler("status", "-c", "config")
+    assert ran.code == 1
+    golden("status-no-controller", ran.out)
+    other_boot = {**fakes.me(), "bootId": "another"}
+    fakes.write_status(world.state, fakes.row("agent/reviewer"), controller=other_boot)
+    assert "no controller runs" in world.handler("status").out
+
+
+def test_a_lock_of_a_living_process_says_that_the_controller_lives(world: World) -> None:
+    fakes.write_status(world.state, fakes.row("agent/reviewer"), controller=None)
+    assert world.handler("status").code == 1
+    me = fakes.me()
+    (world.state / "lock").write_text(f"{me['pid']} {me['startTime']}\n")
+    assert world.handler("status").code == 0
+    (world.state / "lock").write_text(f"{me['pid']} {me['startTime'] + 1}\n")
+    assert world.handler("status").code == 1
+
+
+def test_a_newer_tree_and_an_unreadable_source_are_told(world: World, golden: Golden) -> None:
+    condition = {
+        "type": "Synced",
+        "status": "False",
+        "reason": "SourceUnavailable",
+        "message": "config: no such folder",
+    }
+    fakes.write_status(
+        world.state,
+        fakes.row("agent/reviewer"),
+        lastAttemptedRevision="main@sha1:999aaabbb+dirty:123",
+        conditions=[condition],
+    )
+    golden("status-source", world.handler("status", "-c", "config").out)
+
+
+def test_nothing_applied_yet_exits_2_and_says_what_to_do(world: World) -> None:
+    ran = world.handler("status", "-c", "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert "nothing was ever applied" in ran.err
+    assert "handlerd -c" in ran.err
+
+
+def test_get_shows_a_table_of_one_kind(world: World, golden: Golden) -> None:
+    fakes.write_status(world.state, *_MIXED, instances=[_INSTANCE])
+    for line in (
+        "get agents",
+        "get b",
+        "get b -o wide",
+        "get binding ocr-fast",
+        "get all -o name",
+        "get inst",
+    ):
+        ran = world.handler(*line.split())
+        assert ran.code == 0
+        golden(line.replace(" ", "-"), ran.out.replace("12s", "1m"))
+    assert [one["name"] for one in json.loads(world.handler("get", "a", "-o", "json").out)] == [
+        "clerk",
+        "reviewer",
+        "later",
+    ]
+    assert world.handler("get", "binding/ocr-fast", "-o", "name").out == "binding/ocr-fast\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["get binding nothing", "get inst nothing", "describe agent/nobody", "get b ../x"]
+)
+def test_an_object_that_is_not_there_exits_1(world: World, line: str) -> None:
+    fakes.write_status(world.state, *_MIXED)
+    ran = world.handler(*line.split())
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("handler: ")
+
+
+def test_describe_says_everything_about_one_object(world: World, golden: Golden) -> None:
+    problem = {
+        **_STRAY,
+        "code": "A203",
+        "file": "agents/clerk.toml",
+        "what": "needs ocr/v1",
+        "mend": "bind it",
+    }
+    fakes.write_status(world.state, {**_MIXED[0], "problems": [problem]})
+    ran = world.handler("describe", "a/clerk")
+    assert ran.code == 0
+    golden("describe-agent", ran.out.replace("12s", "1m"))
+    assert json.loads(world.handler("describe", "agent/clerk", "-o", "json").out)["name"] == "clerk"
+
+
+def test_text_from_files_cannot_command_a_terminal(world: World) -> None:
+    fakes.write_status(
+        world.state, fakes.row("agent/x", "False", "SchemaInvalid", message="\x1b[2J\rgone\u202e\n")
+    )
+    for line in ("status", "status -o wide", "get agents -o wide", "describe agent/x"):
+        out = world.handler(*line.split()).out
+        assert "\x1b" not in out
+        assert "\r" not in out
+        assert "\u202e" not in out
+        assert "\\x1b[2J" in out
+
+
+def test_reading_writes_nothing(world: World) -> None:
+    fakes.write_status(world.state, *_MIXED)
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in world.root.rglob("*")}
+    for line in ("status", "get all", "describe agent/clerk", "status -o json"):
+        world.handler(*line.split())
+    assert before == {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in world.root.rglob("*")}
+
+
+def test_the_words_for_kinds_are_the_models() -> None:
+    ours = {word: kind for word, kind in standing.KINDS.items() if kind != "instance"}
+    assert ours == {word: kind.value for word, kind in KIND_WORDS.items()}
+
+
+@pytest.mark.parametrize(
+    ("revision", "shown"),
+    [
+        ("main@sha1:4f2c1aa9d0e1", "main@4f2c1aa"),
+        ("main@sha1:4f2c1aa9d0e1+dirty:sha256:77", "main@4f2c1aa +edits"),
+        ("none@sha256:0123456789", "no git, 0123456"),
+        ("", ""),
+    ],
+)
+def test_revisions_are_short(revision: str, shown: str) -> None:
+    assert tables.revision(revision) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1970-01-01T00:00:00Z", "2000-02-29T23:59:59Z", "2026-11-30T07:00:01.5Z", "2100-03-01T12:00:00+00:00"],
+)
+def test_instants_are_read_as_the_calendar_has_them(text: str) -> None:
+    from datetime import datetime
+
+    expected = datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    assert standing.instant(text) == int(expected)
+    assert standing.instant("yesterday") is None
+
+
+def test_a_kind_may_be_said_short_or_in_the_plural() -> None:
+    assert {standing.kind_of(word) for word in ("agent", "agents", "a", "Agent")} == {"agent"}
+    assert standing.kind_of("interfaces") == "interface"
+    with pytest.raises(usage.Usage):
+        standing.kind_of("pods")
