@@ -7,6 +7,7 @@ A mend shows exact TOML wherever there is one: it is valid where it is put. Noth
 import difflib
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,9 @@ MISMATCH = {
 }
 _PRIVATE = ("secrets", "settings")
 _MAX_LISTED = 12  # keys that a mend lists; more are no help
+
+# Letters of other scripts that cannot be told from Latin ones, for the name that was meant.
+_LOOK_ALIKES = str.maketrans("аеорсухіјѕԁοαν", "aeopcyxijsdoav")  # noqa: RUF001 - that is their point
 
 _Words = tuple[str, str, str]  # what, why, mend
 
@@ -405,8 +409,9 @@ def _write(path: Path, value: object) -> str:
 
 def suggested(text: str, pattern: str) -> str | None:
     """A name near ``text`` that matches the pattern, or None."""
+    plain = unicodedata.normalize("NFKC", text).lower().translate(_LOOK_ALIKES)
     for joint in ("-", "_", ""):
-        better = re.sub("[^a-z0-9]+", joint, text.lower()).strip(joint or None)
+        better = re.sub("[^a-z0-9]+", joint, plain).strip(joint or None)
         if re.search(pattern, better) and len(better) <= 40:
             return better
     return None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import tomli
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reconciler.config import toml
@@ -200,6 +200,7 @@ def paths(value: object, above: tuple[str | int, ...] = ()) -> list[tuple[str | 
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
+@settings(max_examples=60)
 def test_the_place_of_each_value_is_where_it_starts(values: dict[str, Any]) -> None:
     assume(not any("\ud800" <= c <= "\udfff" for c in repr(values)))
     lines = [f"{written(key)} = {written(item)}" for key, item in values.items()]
@@ -307,6 +308,7 @@ def test_an_edit_that_cannot_be_proved_is_refused(
     st.dictionaries(st.sampled_from(["t1", "t2"]), st.dictionaries(KEYS, VALUES, max_size=3)),
     st.data(),
 )
+@settings(max_examples=50)
 def test_an_edit_keeps_everything_else(
     values: dict[str, Any], tables: dict[str, Any], data: st.DataObject
 ) -> None:
