@@ -8,13 +8,15 @@ the running thing (descriptions, probes, conformance demands, suspend) is not in
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+import orjson
 import rfc8785
 
 from reconciler.model.names import InstanceName
 
+_PLAIN_FROM, _PLAIN_TO = 1e-4, 1e15  # between them no writer of shortest decimals uses an exponent
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
@@ -65,30 +67,37 @@ class Recipe:
 
     def as_json(self) -> dict[str, Any]:
         """The recipe as plain JSON values; the input of its digest, and what a session keeps on disk."""
-        return asdict(self)
+        value: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS[Recipe]}
+        value["settings"] = [list(pair) for pair in self.settings]
+        value["secrets"] = [{name: getattr(use, name) for name in _FIELDS[SecretUse]} for use in self.secrets]
+        value["sandbox"] = {name: getattr(self.sandbox, name) for name in _FIELDS[SandboxPolicy]}
+        return value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Recipe":
         """Read what ``as_json`` wrote (lists where tuples were); raises KeyError or TypeError when it is
         not that.
         """
-        fields = dict(value)
+        known = dict(value)
         for name in ("models", "egress"):
-            fields[name] = tuple(fields[name])
-        fields["settings"] = tuple((key, text) for key, text in fields["settings"])
-        fields["secrets"] = tuple(
-            SecretUse(**{**use, "reference": tuple(use["reference"])}) for use in fields["secrets"]
+            known[name] = tuple(known[name])
+        known["settings"] = tuple((key, text) for key, text in known["settings"])
+        known["secrets"] = tuple(
+            SecretUse(**{**use, "reference": tuple(use["reference"])}) for use in known["secrets"]
         )
-        policy = fields["sandbox"]
-        fields["sandbox"] = SandboxPolicy(
+        policy = known["sandbox"]
+        known["sandbox"] = SandboxPolicy(
             **{**policy, "programs": tuple(policy["programs"]), "read": tuple(policy["read"])}
         )
-        return cls(**fields)
+        return cls(**known)
 
     @property
     def name(self) -> InstanceName:
         """``binding@digest``; computed, so callers that need it often keep it."""
         return InstanceName(self.binding, recipe_digest(self))
+
+
+_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Recipe, SecretUse, SandboxPolicy)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +114,23 @@ class Pinned:
 
 def recipe_digest(recipe: Recipe) -> str:
     """sha256 (hex) over the canonical JSON (RFC 8785) of a recipe."""
-    return hashlib.sha256(rfc8785.dumps(_plain(recipe.as_json()))).hexdigest()
+    return hashlib.sha256(_canonical(recipe.as_json())).hexdigest()
+
+
+def _canonical(value: dict[str, Any]) -> bytes:
+    """RFC 8785 of a recipe. With ASCII keys and numbers that everybody writes alike, sorted orjson is that,
+    and ten times as quick; other numbers take the long way.
+    """
+    sandbox = value["sandbox"] = dict(value["sandbox"])
+    for holder, name in ((value, "idle_stop_s"), (value, "ready_timeout_s"), (sandbox, "cpu")):
+        number = holder[name]
+        if not isinstance(number, float):
+            continue
+        if number.is_integer():
+            holder[name] = int(number)
+        elif not _PLAIN_FROM <= number < _PLAIN_TO:
+            return rfc8785.dumps(_plain(value))
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _plain(value: Any) -> Any:

@@ -1,36 +1,24 @@
 """What should run and who is answered by what, computed from an admission.
 
 Every binding in force that this release can serve has a recipe: its instance is declared, and started by
-the first call. A recipe holds all that changes the running thing and nothing else (ruling 53): the
-connector's folder, the settings by the variables that carry them, references to secrets, models, egress,
-sandbox, bounds, the environment's lock and the kit. An agent that is in force and not suspended has routes;
-one without says why.
-
-With the desired state before, what did not change is the same object: recipes, routes, and the table
-itself, whose generation grows only when it says something else.
+the first call. Every agent in force has routes, or problems that say why not. With the desired state
+before, what did not change is the same object, down to the table itself, whose generation grows only when
+it says something else; and only what changed is made anew. The result is the same as making everything,
+which a property test holds to.
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
-from reconciler.admission import connectors
-from reconciler.admission.admit import Admission, Selected
-from reconciler.admission.view import inside
-from reconciler.model.contract import Contract
+from reconciler.admission.admit import Admission
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
-from reconciler.model.problems import Problem, Span, listed
-from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
-from reconciler.model.resources import Agent, Binding, Connector, Interface, SecretReference, SecretSlot
-from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
-
-_LOCK = "requirements.lock"  # what a python connector needs installed, hashed
-_FORMS = ("command", "file", "env", "keyring", "systemd", "age", "sops")
-_SUSPENDED = "the binding is suspended"
-_REMOVED = "the binding was removed"
-_UNSERVED = "the binding cannot be served in this release"
+from reconciler.model.problems import Problem
+from reconciler.model.recipes import Pinned, Recipe
+from reconciler.model.resources import Agent, Binding, Connector, Interface, Record
+from reconciler.model.routes import AgentRoutes, RouteTable
+from reconciler.plan import making, routing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,324 +35,175 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
-    """One binding's instance, and the values it was made from: the same values need no second making."""
-
-    binding: Resource[Binding]
-    connector: Resource[Connector]
-    state: str
-    recipe: Recipe
-    name: InstanceName
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """What one desired state knows beyond its result."""
+    """What one desired state knows beyond its result. Never changed once made."""
 
+    admission: Admission
     kit: str
     home: str
-    made: Mapping[str, Made]  # by binding
-    pinned: Mapping[str, tuple[Resource[Connector], Pinned]]  # by connector
-
-
-_NOTHING = Memory("", "", {}, {})
+    made: Mapping[str, making.Made]  # by binding
+    pinned: Mapping[Resource[Connector], Pinned]
+    clients: Mapping[str, frozenset[str]]  # by binding: the agents with a route to it
 
 
 def desire(
     admission: Admission, *, generation: int, kit: str, home: str, previous: Desired | None = None
 ) -> Desired:
-    """The desired state. ``generation`` is what the table is numbered with when it differs from the
-    previous one's; ``kit`` is the digest of the connector kit, ``home`` the folder that ``~/`` in a
-    scope stands for.
+    """The desired state. ``generation`` numbers the table when it differs from the previous one's; ``kit``
+    is the digest of the connector kit, ``home`` the folder that ``~/`` in a scope stands for.
     """
     past = (
-        previous.memory
-        if previous and (previous.memory.kit, previous.memory.home) == (kit, home)
-        else _NOTHING
+        previous.memory if previous and (previous.memory.kit, previous.memory.home) == (kit, home) else None
     )
-    bench = _Bench(admission, kit, past)
-    made = bench.all_made()
-    recipes = {one.name: one.recipe for one in made.values()}
-    before = previous.table.agents if previous else {}
-    agents, refusals = {}, {}
-    for agent in _agents(admission):
-        name = agent.ref.name
-        if problems := _why_not(admission, agent):
-            refusals[name] = problems
-        else:
-            routes = _agent(admission, agent, made, before.get(name))
-            agents[name] = _kept(replace(routes, scope=scope(agent.spec, home)), before.get(name))
-    for ref, problems in admission.refused.items():
-        if ref.kind is Kind.AGENT and ref.name not in agents:
-            refusals[ref.name] = problems
-    table = RouteTable(generation, agents, recipes)
-    if previous and same_table(table, previous.table):
-        table = previous.table
-    pinned = {
-        name: one for name, one in bench.pinned.items() if any(m.connector is one[0] for m in made.values())
-    }
-    code = {one.digest: one for _, one in pinned.values()}
-    return Desired(table, table.recipes, code, refusals, Memory(kit, home, made, pinned))
+    run = _Run(Memory(admission, kit, home, {}, {}, {}), previous if past else None)
+    changed = _changed(past.admission, admission) if past else None
+    if changed is None:
+        run.everything()
+    else:
+        run.only(*changed)
+    return run.desired(generation)
 
 
-class _Bench:
-    """Where recipes are made, from what was made before where that is possible."""
+class _Run:
+    """One desired state in the making: copies of the last one's parts, changed where something changed."""
 
-    def __init__(self, admission: Admission, kit: str, past: Memory) -> None:
-        self._admission = admission
-        self._kit = kit
-        self._past = past
-        self.pinned: dict[str, tuple[Resource[Connector], Pinned]] = {}
+    def __init__(self, frame: Memory, previous: Desired | None) -> None:
+        self._admission, self._kit, self._home = frame.admission, frame.kit, frame.home
+        self._previous = previous
+        self._past = previous.memory if previous else frame
+        self._made: dict[str, making.Made] = {}
+        self._recipes: dict[InstanceName, Recipe] = {}
+        self._agents: dict[str, AgentRoutes] = {}
+        self._refusals: dict[str, tuple[Problem, ...]] = {}
+        self._pinned: dict[Resource[Connector], Pinned] = {}
+        self._clients: dict[str, frozenset[str]] = {}
 
-    def all_made(self) -> dict[str, Made]:
-        """The instance of every binding that can be served, by binding."""
-        found = {}
-        for binding in _bindings(self._admission):
-            if binding.ref not in self._admission.unusable and (made := self._made(binding)):
-                found[binding.ref.name] = made
-        return found
+    def everything(self) -> None:
+        """Make every instance and every agent's routes, from what was made before where it fits."""
+        in_force = self._admission.in_force.values()
+        for one in in_force:
+            if one.ref.kind is Kind.BINDING:
+                self._make(cast("Resource[Binding]", one))
+        clients: dict[str, set[str]] = {}
+        for one in in_force:
+            if one.ref.kind is Kind.AGENT:
+                self._answer(cast("Resource[Agent]", one))
+                for selected in self._admission.selections.get(one.ref.name, ()):
+                    clients.setdefault(selected.binding, set()).add(one.ref.name)
+        self._clients = {name: frozenset(users) for name, users in clients.items()}
+        self._refuse(ref.name for ref in self._admission.refused if ref.kind is Kind.AGENT)
 
-    def _made(self, binding: Resource[Binding]) -> Made | None:
+    def only(self, bindings: Collection[str], agents: Collection[str]) -> None:
+        """Make these anew, and the routes of whoever is answered by them; take over the rest."""
+        assert self._previous is not None  # noqa: S101 - there is a past that these differ from
+        self._made, self._recipes = dict(self._past.made), dict(self._previous.recipes)
+        self._agents, self._refusals = dict(self._previous.table.agents), dict(self._previous.refusals)
+        self._pinned, self._clients = dict(self._past.pinned), dict(self._past.clients)
+        for name in bindings:
+            if old := self._made.pop(name, None):
+                del self._recipes[old.name]
+                if not any(one.connector is old.connector for one in self._made.values()):
+                    self._pinned.pop(old.connector, None)
+            if found := self._in_force(Kind.BINDING, name):
+                self._make(cast("Resource[Binding]", found))
+        touched = set(agents).union(*(self._clients.get(name, ()) for name in bindings))
+        for name in touched:
+            self._agents.pop(name, None)
+            self._refusals.pop(name, None)
+            self._note_client(name)
+            if found := self._in_force(Kind.AGENT, name):
+                self._answer(cast("Resource[Agent]", found))
+        self._refuse(touched)
+
+    def desired(self, generation: int) -> Desired:
+        """Everything together."""
+        table = RouteTable(generation, self._agents, self._recipes)
+        before = self._previous
+        if before and self._agents == before.table.agents and self._recipes == before.recipes:
+            table = before.table
+        memory = Memory(self._admission, self._kit, self._home, self._made, self._pinned, self._clients)
+        code = {one.digest: one for one in self._pinned.values()}
+        return Desired(table, table.recipes, code, self._refusals, memory)
+
+    # instances
+
+    def _make(self, binding: Resource[Binding]) -> None:
         ref = ObjectRef(Kind.CONNECTOR, binding.spec.connector or "")
-        found = self._admission.in_force.get(ref)
-        if found is None or not isinstance(found.spec, Connector) or ref in self._admission.unusable:
-            return None
+        found, unusable = self._admission.in_force.get(ref), self._admission.unusable
+        if found is None or (unusable and not unusable.isdisjoint((ref, binding.ref))):
+            return
         connector = cast("Resource[Connector]", found)
-        state = self._state(connector.spec)
+        state, code = self._state(connector.spec), self._pin(connector)
         old = self._past.made.get(binding.ref.name)
-        code = self._pin(connector)
         if old and old.binding is binding and old.connector is connector and old.state == state:
-            return old
-        recipe = _recipe(binding, connector, code)
-        recipe = replace(recipe, state=state, kit=self._kit)
-        if old and old.recipe == recipe:
-            recipe, name = old.recipe, old.name
+            made = old
         else:
-            name = recipe.name
-        return Made(binding, connector, state, recipe, name)
+            recipe = making.recipe(binding, connector, code, state=state, kit=self._kit)
+            same = old if old and old.recipe == recipe else None
+            name = same.name if same else recipe.name
+            made = making.Made(binding, connector, state, same.recipe if same else recipe, name)
+        self._made[binding.ref.name] = made
+        self._recipes[made.name] = made.recipe
 
     def _pin(self, connector: Resource[Connector]) -> Pinned:
-        for known in (self.pinned, self._past.pinned):
-            found = known.get(connector.ref.name)
-            if found and found[0] is connector:
-                self.pinned[connector.ref.name] = found
-                return found[1]
-        files = dict(inside(connector))
-        start = connector.file.rpartition("/")[0] + "/"
-        executable = frozenset(path.removeprefix(start) for path in connector.executable)
-        pinned = Pinned(folder_digest(files, executable), files, executable)
-        self.pinned[connector.ref.name] = (connector, pinned)
-        return pinned
+        code = self._pinned.get(connector) or self._past.pinned.get(connector) or making.pinned(connector)
+        self._pinned[connector] = code
+        return code
 
     def _state(self, connector: Connector) -> str:
         """``session`` when one of its interfaces keeps state for a session."""
         for version in connector.implements:
-            interface = self._admission.in_force.get(ObjectRef(Kind.INTERFACE, version))
+            interface = self._in_force(Kind.INTERFACE, version)
             if interface and isinstance(interface.spec, Interface) and interface.spec.state == "session":
                 return "session"
         return "none"
 
+    # agents
 
-def _recipe(binding: Resource[Binding], connector: Resource[Connector], code: Pinned) -> Recipe:
-    spec, offer = binding.spec, connector.spec
-    lock = code.files.get(_LOCK)
-    needs = offer.sandbox
-    return Recipe(
-        binding=binding.ref.name,
-        connector=connector.ref.name,
-        runtime=connectors.runtime(connector) or "",
-        code=code.digest,
-        entry=connectors.entry(connector),
-        environment=hashlib.sha256(lock).hexdigest() if lock is not None else "",
-        settings=tuple(sorted(_settings(spec, offer))),
-        secrets=tuple(
-            _secret(slot, spec.secrets[slot], offer.secret_slots[slot]) for slot in _filled(spec, offer)
-        ),
-        models=spec.models,
-        egress=tuple(sorted(offer.egress)),
-        sandbox=SandboxPolicy(
-            programs=tuple(sorted(needs.programs)),
-            read=tuple(sorted(needs.read)),
-            tmp_bytes=needs.tmp_bytes,
-            memory_bytes=spec.instance.memory_bytes or needs.memory_bytes,
-            pids=spec.instance.pids or needs.pids,
-            cpu=needs.cpu,
-            gpu=needs.gpu,
-        ),
-        state="none",
-        kit="",
-        idle_stop_s=spec.instance.idle_stop_seconds,
-        max_concurrent_calls=spec.instance.max_concurrent_calls,
-        ready_timeout_s=offer.ready.timeout_seconds,
-    )
+    def _answer(self, agent: Resource[Agent]) -> None:
+        name = agent.ref.name
+        if problems := routing.why_not(self._admission, agent):
+            self._refusals[name] = problems
+            return
+        before = self._previous.table.agents.get(name) if self._previous else None
+        self._agents[name] = routing.routes(
+            self._admission, agent, self._made, home=self._home, before=before
+        )
+
+    def _refuse(self, names: Iterable[str]) -> None:
+        """Whoever is refused and has no earlier form in force is told why."""
+        for name in names:
+            problems = self._admission.refused.get(ObjectRef(Kind.AGENT, name))
+            if problems and name not in self._agents:
+                self._refusals[name] = problems
+
+    def _note_client(self, agent: str) -> None:
+        """Whom this agent is answered by now, and no more by whom it was."""
+        was = self._past.admission.selections.get(agent, ())
+        now = self._admission.selections.get(agent, ())
+        for selected in was:
+            self._clients[selected.binding] = self._clients.get(selected.binding, frozenset()) - {agent}
+        for selected in now:
+            self._clients[selected.binding] = self._clients.get(selected.binding, frozenset()) | {agent}
+
+    def _in_force(self, kind: Kind, name: str) -> Resource[Record] | None:
+        return self._admission.in_force.get(ObjectRef(kind, name))
 
 
-def _settings(binding: Binding, connector: Connector) -> Iterator[tuple[str, str]]:
-    """Each setting that has a value, as the environment variable that carries it and its text."""
-    for key, setting in connector.settings.items():
-        value = binding.settings.get(key, setting.default)
-        if value is not None:
-            yield setting.env or variable(key), text(value)
-
-
-def variable(key: str) -> str:
-    """The variable that carries a setting without ``env``: ``pageLimit`` gives
-    ``HANDLER_SETTING_PAGE_LIMIT``.
+def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] | None:
+    """The bindings and agents that must be made anew; None when something changed that they all may rest
+    on.
     """
-    words = "".join(f"_{ch}" if ch.isupper() else ch for ch in key)
-    return f"HANDLER_SETTING_{words.upper()}"
-
-
-def text(value: str | float) -> str:
-    """A setting's value as a connector reads it: ``true``, ``12``, ``0.5``, or the string itself."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def _filled(binding: Binding, connector: Connector) -> list[str]:
-    return sorted(binding.secrets.keys() & connector.secret_slots.keys())
-
-
-def _secret(slot: str, reference: SecretReference, declared: SecretSlot) -> SecretUse:
-    form = next((form for form in _FORMS if getattr(reference, form) is not None), "")
-    return SecretUse(slot, form, _words(getattr(reference, form, None)), declared.env, _via(declared))
-
-
-def _via(slot: SecretSlot) -> str:
-    """How a slot is delivered: as it says, else by the gate where it has a header, else by its variable."""
-    return slot.via or ("gate" if slot.header else "env")
-
-
-def _words(found: object) -> tuple[str, ...]:
-    match found:
-        case str():
-            return (found,)
-        case tuple():
-            return tuple(map(str, found))
-        case dict():
-            return tuple(f"{key}={found[key]}" for key in sorted(found))
-        case _:
-            return ()
-
-
-def _why_not(admission: Admission, agent: Resource[Agent]) -> tuple[Problem, ...]:
-    """Why an agent in force has no routes; nothing when it has."""
-    if agent.spec.suspend:
-        return (_suspended(agent),)
-    if agent.ref in admission.unusable or agent.ref.name not in admission.selections:
-        return admission.refused.get(agent.ref) or (_unusable(agent, admission.absent.get(agent.ref, ())),)
-    return ()
-
-
-def _agent(
-    admission: Admission, agent: Resource[Agent], made: Mapping[str, Made], before: AgentRoutes | None
-) -> AgentRoutes:
-    routes = {}
-    for selected in sorted(admission.selections[agent.ref.name], key=lambda one: one.interface):
-        old = before.routes.get(selected.interface.name) if before else None
-        if route := _route(admission, selected, made.get(selected.binding), old):
-            routes[selected.interface.name] = route
-    return AgentRoutes(agent.ref.name, routes)
-
-
-def _kept(found: AgentRoutes, before: AgentRoutes | None) -> AgentRoutes:
-    return before if before is not None and same_routes(found, before) else found
-
-
-def _route(admission: Admission, selected: Selected, made: Made | None, old: Route | None) -> Route | None:
-    """One route. A binding that is gone keeps its place, closed, for as long as we know what stood there."""
-    contract = admission.contracts.get(selected.interface)
-    if made is None:
-        if old is None or old.binding != selected.binding:
-            return None
-        there = ObjectRef(Kind.BINDING, selected.binding) in admission.in_force
-        return replace(old, suspended=_UNSERVED if there else _REMOVED)
-    if contract is None:
+    old, new = set(before.in_force.values()), set(after.in_force.values())
+    refs = {one.ref for one in old ^ new} | (before.unusable ^ after.unusable)
+    if any(ref.kind in (Kind.INTERFACE, Kind.CONNECTOR) for ref in refs):
         return None
-    spec = made.binding.spec
-    return Route(
-        interface=selected.interface,
-        binding=selected.binding,
-        instance=made.name,
-        contract=contract,
-        tools=selected.tools,
-        max_calls=selected.max_calls,
-        suspended=(spec.suspend_reason or _SUSPENDED) if spec.suspend else None,
-    )
-
-
-def _suspended(agent: Resource[Agent]) -> Problem:
-    return Problem(
-        code="A401",
-        what=f"agent '{agent.ref.name}' is suspended",
-        why="a suspended agent opens no new session",
-        mend="delete 'suspend', or write suspend = false",
-        at=Span(agent.file),
-        path=("suspend",),
-        about=agent.ref,
-        reason="Suspended",
-    )
-
-
-def _unusable(agent: Resource[Agent], keys: tuple[str, ...]) -> Problem:
-    return Problem(
-        code="A402",
-        what=f"agent '{agent.ref.name}' cannot be served: {listed(keys)} is not built in this release",
-        why="serving without it would give the agent something else than was asked for",
-        mend="leave it for a later release, or delete it",
-        at=Span(agent.file),
-        about=agent.ref,
-        reason="NotBuilt",
-    )
-
-
-def scope(agent: Agent, home: str) -> tuple[ScopeFolder, ...]:
-    """The agent's folders, absolute; an entry that is only a path may be read and given new files."""
-    found = []
-    for entry in agent.scope:
-        path, access = (entry, "create") if isinstance(entry, str) else (entry.path, entry.access)
-        if path.startswith("~/"):
-            path = f"{home.rstrip('/')}/{path[2:]}"
-        found.append(ScopeFolder(path.rstrip("/") or "/", access))
-    return tuple(found)
-
-
-def same_routes(one: AgentRoutes, other: AgentRoutes) -> bool:
-    """True when a session would not see or feel a difference; contracts compiled twice from the same bytes
-    agree.
-    """
-    if one is other:
-        return True
-    if one.agent != other.agent or one.scope != other.scope or list(one.routes) != list(other.routes):
-        return False
-    return all(_same_route(route, other.routes[name]) for name, route in one.routes.items())
-
-
-def _same_route(one: Route, other: Route) -> bool:
-    return _same_contract(one.contract, other.contract) and one == replace(other, contract=one.contract)
-
-
-def _same_contract(one: Contract, other: Contract) -> bool:
-    return one is other or (one.tools_json == other.tools_json and one.spec == other.spec)
-
-
-def same_table(one: RouteTable, other: RouteTable) -> bool:
-    """True when two tables give every agent the same routes to the same instances, whatever their numbers."""
-    if one is other:
-        return True
-    if one.recipes.keys() != other.recipes.keys() or one.agents.keys() != other.agents.keys():
-        return False
-    return all(same_routes(routes, other.agents[name]) for name, routes in one.agents.items())
-
-
-def _bindings(admission: Admission) -> Iterator[Resource[Binding]]:
-    for ref, resource in admission.in_force.items():
-        if ref.kind is Kind.BINDING:
-            yield cast("Resource[Binding]", resource)
-
-
-def _agents(admission: Admission) -> Iterator[Resource[Agent]]:
-    for ref, resource in admission.in_force.items():
-        if ref.kind is Kind.AGENT:
-            yield cast("Resource[Agent]", resource)
+    if before.contracts != after.contracts:
+        return None
+    agents = {ref.name for ref in refs if ref.kind is Kind.AGENT}
+    if before.selections != after.selections:
+        names = before.selections.keys() | after.selections.keys()
+        agents |= {name for name in names if before.selections.get(name) != after.selections.get(name)}
+    if before.refused is not after.refused:
+        agents |= {ref.name for ref in before.refused.keys() | after.refused.keys() if ref.kind is Kind.AGENT}
+    return {ref.name for ref in refs if ref.kind is Kind.BINDING}, agents

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import RouteTable
-from reconciler.plan.desired import Desired, same_table
+from reconciler.plan.desired import Desired
+from reconciler.plan.routing import same_table
 
 
 @dataclass(frozen=True, slots=True)

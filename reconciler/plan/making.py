@@ -1,0 +1,127 @@
+"""From a binding and its connector to the recipe of one instance, and the code that goes with it.
+
+A recipe holds all that changes the running thing and nothing else (ruling 53): the connector's folder, the
+settings by the variables that carry them, references to secrets, models, egress, sandbox, bounds, the
+environment's lock and the kit. So a changed description, probe or suspension keeps the instance, and
+everything else makes a new one.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reconciler.admission import connectors
+from reconciler.admission.view import inside
+from reconciler.model.inventory import Resource
+from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
+from reconciler.model.resources import Binding, Connector, SecretReference, SecretSlot
+
+_LOCK = "requirements.lock"  # what a python connector needs installed, hashed
+_FORMS = ("command", "file", "env", "keyring", "systemd", "age", "sops")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """One binding's instance, and the values it was made from: the same values need no second making."""
+
+    binding: Resource[Binding]
+    connector: Resource[Connector]
+    state: str
+    recipe: Recipe
+    name: InstanceName
+
+
+def pinned(connector: Resource[Connector]) -> Pinned:
+    """A connector's folder as its instances run it."""
+    files = dict(inside(connector))
+    start = connector.file.rpartition("/")[0] + "/"
+    executable = frozenset(path.removeprefix(start) for path in connector.executable)
+    return Pinned(folder_digest(files, executable), files, executable)
+
+
+def recipe(
+    binding: Resource[Binding], connector: Resource[Connector], code: Pinned, *, state: str, kit: str
+) -> Recipe:
+    """What an instance of the binding is made of; ``code`` is the connector's ``pinned`` folder."""
+    spec, offer = binding.spec, connector.spec
+    lock = code.files.get(_LOCK)
+    return Recipe(
+        binding=binding.ref.name,
+        connector=connector.ref.name,
+        runtime=connectors.runtime(connector) or "",
+        code=code.digest,
+        entry=connectors.entry(connector),
+        environment=hashlib.sha256(lock).hexdigest() if lock is not None else "",
+        settings=tuple(sorted(_settings(spec, offer))) if offer.settings else (),
+        secrets=tuple(
+            secret(slot, spec.secrets[slot], offer.secret_slots[slot]) for slot in _filled(spec, offer)
+        ),
+        models=spec.models,
+        egress=tuple(sorted(offer.egress)),
+        sandbox=_policy(spec, offer),
+        state=state,
+        kit=kit,
+        idle_stop_s=spec.instance.idle_stop_seconds,
+        max_concurrent_calls=spec.instance.max_concurrent_calls,
+        ready_timeout_s=offer.ready.timeout_seconds,
+    )
+
+
+def variable(key: str) -> str:
+    """The variable that carries a setting without ``env``: ``pageLimit`` gives
+    ``HANDLER_SETTING_PAGE_LIMIT``.
+    """
+    words = "".join(f"_{ch}" if ch.isupper() else ch for ch in key)
+    return f"HANDLER_SETTING_{words.upper()}"
+
+
+def text(value: str | float) -> str:
+    """A setting's value as a connector reads it: ``true``, ``12``, ``0.5``, or the string itself."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def secret(slot: str, reference: SecretReference, declared: SecretSlot) -> SecretUse:
+    """One filled slot: the form and words of its reference, and how the value is delivered (ruling 27)."""
+    form = next((form for form in _FORMS if getattr(reference, form) is not None), "")
+    via = declared.via or ("gate" if declared.header else "env")
+    return SecretUse(slot, form, _words(getattr(reference, form, None)), declared.env, via)
+
+
+def _settings(binding: Binding, connector: Connector) -> Iterator[tuple[str, str]]:
+    """Each setting that has a value, as the environment variable that carries it and its text."""
+    for key, setting in connector.settings.items():
+        value = binding.settings.get(key, setting.default)
+        if value is not None:
+            yield setting.env or variable(key), text(value)
+
+
+def _filled(binding: Binding, connector: Connector) -> list[str]:
+    return sorted(binding.secrets.keys() & connector.secret_slots.keys()) if binding.secrets else []
+
+
+def _policy(binding: Binding, connector: Connector) -> SandboxPolicy:
+    needs, bounds = connector.sandbox, binding.instance
+    return SandboxPolicy(
+        programs=tuple(sorted(needs.programs)),
+        read=tuple(sorted(needs.read)),
+        tmp_bytes=needs.tmp_bytes,
+        memory_bytes=bounds.memory_bytes or needs.memory_bytes,
+        pids=bounds.pids or needs.pids,
+        cpu=needs.cpu,
+        gpu=needs.gpu,
+    )
+
+
+def _words(found: object) -> tuple[str, ...]:
+    match found:
+        case str():
+            return (found,)
+        case tuple():
+            return tuple(map(str, found))
+        case dict():
+            return tuple(f"{key}={found[key]}" for key in sorted(found))
+        case _:
+            return ()

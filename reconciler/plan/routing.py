@@ -1,0 +1,146 @@
+"""Who is answered by what: one agent's routes, or why it has none.
+
+An agent that is in force, not suspended, and of which nothing is missing in this release has routes. A
+suspended binding keeps its route, closed, with the reason; so does one that is gone while its agent keeps
+its last admitted form. Two routes are the same when a session would not see or feel a difference.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reconciler.admission.admit import Admission, Selected
+from reconciler.model.contract import Contract
+from reconciler.model.inventory import Resource
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.problems import Problem, Span, listed
+from reconciler.model.resources import Agent
+from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
+from reconciler.plan.making import Made
+
+_SUSPENDED = "the binding is suspended"
+_REMOVED = "the binding was removed"
+_UNSERVED = "the binding cannot be served in this release"
+
+Instances = Mapping[str, Made]  # by binding
+
+
+def why_not(admission: Admission, agent: Resource[Agent]) -> tuple[Problem, ...]:
+    """Why an agent in force has no routes; () when it has."""
+    if agent.spec.suspend:
+        return (_suspended(agent),)
+    if agent.ref in admission.unusable or agent.ref.name not in admission.selections:
+        return admission.refused.get(agent.ref) or (_unusable(agent, admission.absent.get(agent.ref, ())),)
+    return ()
+
+
+def routes(
+    admission: Admission,
+    agent: Resource[Agent],
+    instances: Instances,
+    *,
+    home: str,
+    before: AgentRoutes | None = None,
+) -> AgentRoutes:
+    """The routes of an agent that has some; ``before`` itself when nothing differs from it."""
+    found = {}
+    for selected in sorted(admission.selections[agent.ref.name], key=lambda one: one.interface):
+        old = before.routes.get(selected.interface.name) if before else None
+        if route := _route(admission, selected, instances.get(selected.binding), old):
+            found[selected.interface.name] = route
+    new = AgentRoutes(agent.ref.name, found, scope(agent.spec, home))
+    return before if before is not None and same_routes(new, before) else new
+
+
+def scope(agent: Agent, home: str) -> tuple[ScopeFolder, ...]:
+    """The agent's folders, absolute; an entry that is only a path may be read and given new files."""
+    found = []
+    for entry in agent.scope:
+        path, access = (entry, "create") if isinstance(entry, str) else (entry.path, entry.access)
+        if path.startswith("~/"):
+            path = f"{home.rstrip('/')}/{path[2:]}"
+        found.append(ScopeFolder(path.rstrip("/") or "/", access))
+    return tuple(found)
+
+
+def same_routes(one: AgentRoutes, other: AgentRoutes) -> bool:
+    """True when a session would not see or feel a difference; contracts compiled twice from the same bytes
+    agree.
+    """
+    if one is other:
+        return True
+    if one.agent != other.agent or one.scope != other.scope or list(one.routes) != list(other.routes):
+        return False
+    return all(_same_route(route, other.routes[name]) for name, route in one.routes.items())
+
+
+def same_table(one: RouteTable, other: RouteTable) -> bool:
+    """True when two tables give every agent the same routes to the same instances, whatever their numbers."""
+    if one is other:
+        return True
+    if one.recipes.keys() != other.recipes.keys() or one.agents.keys() != other.agents.keys():
+        return False
+    return all(same_routes(mine, other.agents[name]) for name, mine in one.agents.items())
+
+
+def _route(
+    admission: Admission,
+    selected: Selected,
+    answers: Made | None,
+    old: Route | None,
+) -> Route | None:
+    """One route. A binding that is gone keeps its place, closed, for as long as we know what stood there."""
+    if answers is None:
+        if old is None or old.binding != selected.binding:
+            return None
+        there = ObjectRef(Kind.BINDING, selected.binding) in admission.in_force
+        return replace(old, suspended=_UNSERVED if there else _REMOVED)
+    contract = admission.contracts.get(selected.interface)
+    if contract is None:
+        return None
+    binding = answers.binding
+    return Route(
+        interface=selected.interface,
+        binding=selected.binding,
+        instance=answers.name,
+        contract=contract,
+        tools=selected.tools,
+        max_calls=selected.max_calls,
+        suspended=(binding.spec.suspend_reason or _SUSPENDED) if binding.spec.suspend else None,
+    )
+
+
+def _same_route(one: Route, other: Route) -> bool:
+    if one.contract is not other.contract:
+        if not _same_contract(one.contract, other.contract):
+            return False
+        one = replace(one, contract=other.contract)
+    return one == other
+
+
+def _same_contract(one: Contract, other: Contract) -> bool:
+    return one.tools_json == other.tools_json and one.spec == other.spec
+
+
+def _suspended(agent: Resource[Agent]) -> Problem:
+    return Problem(
+        code="A401",
+        what=f"agent '{agent.ref.name}' is suspended",
+        why="a suspended agent opens no new session",
+        mend="delete 'suspend', or write suspend = false",
+        at=Span(agent.file),
+        path=("suspend",),
+        about=agent.ref,
+        reason="Suspended",
+    )
+
+
+def _unusable(agent: Resource[Agent], keys: tuple[str, ...]) -> Problem:
+    return Problem(
+        code="A402",
+        what=f"agent '{agent.ref.name}' cannot be served: {listed(keys)} is not built in this release",
+        why="serving without it would give the agent something else than was asked for",
+        mend="leave it for a later release, or delete it",
+        at=Span(agent.file),
+        about=agent.ref,
+        reason="NotBuilt",
+    )
