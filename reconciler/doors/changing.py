@@ -15,7 +15,8 @@ from reconciler.doors import client, columns, lines, standing, tables, usage
 _WAIT_S = 120.0
 _MORE_S = 30.0  # the answer comes this much after the controller's own limit at the latest
 _MARKS = {"add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("✗", "red")}
-_COUNTED = (("add", "to add"), ("change", "to change"), ("remove", "to remove"), ("refuse", "refused"))
+_PLANNED = {"add": "to add", "change": "to change", "remove": "to remove", "refuse": "refused"}
+_DONE = {"add": "added", "change": "changed", "remove": "removed", "refuse": "refused"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,14 @@ def _show(report: lines.Json, settings: usage.Settings) -> None:
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     for one in _records(report, "problems"):
         sys.stdout.write(tables.problem_text(one, paint))
-    sys.stdout.write(changes_text(_records(report, "changes"), paint))
+    done = report.get("applied") is True
+    sys.stdout.write(changes_text(_records(report, "changes"), paint, done=done))
 
 
-def changes_text(changes: list[lines.Json], paint: columns.Paint) -> str:
-    """The changes as text: what happens to each object, what it means, and whom it touches."""
+def changes_text(changes: list[lines.Json], paint: columns.Paint, *, done: bool = False) -> str:
+    """The changes, planned or done, as text: what happens to each object, and whom it touches."""
     if not changes:
-        return "Nothing would change.\n"
+        return "Nothing changed.\n" if done else "Nothing would change.\n"
     rows: list[list[str]] = []
     colours: list[list[str]] = []
     for one in changes:
@@ -126,7 +128,8 @@ def changes_text(changes: list[lines.Json], paint: columns.Paint) -> str:
             rows.append(["", "", line])
             colours.append(["", "", "grey"])
     verbs = [one.get("verb") for one in changes]
-    counts = [f"{verbs.count(verb)} {words}" for verb, words in _COUNTED if verb != "refuse" or verb in verbs]
+    words = _DONE if done else _PLANNED
+    counts = [f"{verbs.count(verb)} {words[verb]}" for verb in words if verb != "refuse" or verb in verbs]
     return columns.table(rows, paint, colours) + paint(", ".join(counts) + ".", "bold") + "\n"
 
 
@@ -138,10 +141,10 @@ def _touched(change: lines.Json) -> list[str]:
         and agents
         and [f"agent/{agent}" for agent in agents] != [change.get("object")]
     ):
-        found.append(f"agents: {', '.join(map(str, agents))}")
+        found.append(f"next session of {', '.join(map(str, agents))}")
     if isinstance(sessions, int) and sessions:
-        stay = "stays" if sessions == 1 else "stay"
-        found.append(f"{columns.counted(sessions, 'open session')} {stay} on what it was opened with")
+        stay = "stays on what it was" if sessions == 1 else "stay on what they were"
+        found.append(f"{columns.counted(sessions, 'open session')} {stay} opened with")
     return found
 
 

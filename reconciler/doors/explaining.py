@@ -52,13 +52,14 @@ def run(settings: usage.Settings, subject: str) -> int:
     return _explain_key(settings, subject)
 
 
-def meanings() -> dict[str, Meaning]:
-    """Every code that the rules can yield."""
+def meanings(code: str = "") -> dict[str, Meaning]:
+    """Every code that the rules can yield; with ``code``, only what its modules declare."""
     package = Path(__file__).resolve().parents[1]
     found: dict[str, Meaning] = {}
     for room in _ROOMS:
         for path in sorted((package / room).glob("*.py")):
-            for meaning in _declared(ast.parse(path.read_bytes())):
+            text = path.read_text(encoding="utf-8")
+            for meaning in _declared(ast.parse(text)) if code in text else ():
                 known = found.get(meaning.code)
                 if known is None or len(meaning.words) > len(known.words):
                     found[meaning.code] = meaning
@@ -77,9 +78,9 @@ def _shapes() -> dict[str, Meaning]:
 
 
 def _explain_code(settings: usage.Settings, code: str) -> int:
-    known = meanings()
+    known = meanings(code)
     if code not in known:
-        near = ", ".join(one for one in sorted(known) if one[0] == code[0])
+        near = ", ".join(one for one in sorted(meanings()) if one[0] == code[0])
         raise usage.Stopped(f"no rule yields {code}; with {code[0]} there are: {near or 'none'}")
     meaning = known[code]
     if settings.output == "json":
@@ -215,8 +216,9 @@ def _child(whole: dict[str, Any], node: dict[str, Any], key: str, above: str) ->
         if key in properties:
             found: dict[str, Any] = properties[key]
             return found
-        if isinstance(form.get("additionalProperties"), dict):
-            return dict(form["additionalProperties"])
+        for values in (*form.get("patternProperties", {}).values(), form.get("additionalProperties")):
+            if isinstance(values, dict):
+                return values
     near = usage.nearest(key, known)
     hint = f"did you mean '{near}'?" if near else f"it has {', '.join(known) or 'no keys'}"
     raise usage.Stopped(f"'{key}' is not a key of {above}: {hint}")

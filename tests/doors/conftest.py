@@ -48,7 +48,9 @@ class World:
         own = {"HANDLER_STATE": str(self.state), "HANDLER_RUN": str(self.run), "HOME": str(self.root)}
         return kept | own | {"PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(self.root)} | more
 
-    def handler(self, *arguments: str, stdin: str = "", **env: str) -> Ran:
+    def handler(
+        self, *arguments: str, stdin: str = "", program: Callable[[], int] = entry.main, **env: str
+    ) -> Ran:
         """Run ``handler`` here, as its entry point does, with this world's surroundings."""
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
         with pytest.MonkeyPatch.context() as patch:
@@ -61,7 +63,7 @@ class World:
             patch.setattr(sys, "stdin", io.StringIO(stdin))
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
-            code = entry.main()
+            code = program()
         return Ran(code, _text(out), _text(err))
 
 

@@ -213,20 +213,13 @@ def test_broken_status_files_are_told_and_end_in_no_traceback(world: World) -> N
 
 
 def test_handlerd_is_daemon_run(world: World) -> None:
-    line = "import sys; from reconciler.doors.entry import handlerd; sys.exit(handlerd())"
-    done = subprocess.run(
-        [sys.executable, "-c", line, "--help"], capture_output=True, text=True, env=world.env(), check=True
-    )
-    assert "this is handlerd" in done.stdout
-    done = subprocess.run(
-        [sys.executable, "-c", line, "-c", str(world.root / "nowhere")],
-        capture_output=True,
-        text=True,
-        env=world.env(),
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "there is no configuration at" in done.stderr
+    helped = world.handler("--help", program=entry.handlerd)
+    assert (helped.code, helped.err) == (0, "")
+    assert "this is handlerd" in helped.out
+    assert world.handler("--version", program=entry.handlerd).out == f"handler {__version__}\n"
+    ran = world.handler("-c", "nowhere", program=entry.handlerd)
+    assert (ran.code, ran.out) == (1, "")
+    assert "there is no configuration at" in ran.err
 
 
 def test_json_is_data_and_talk_is_not_in_it(world: World) -> None:

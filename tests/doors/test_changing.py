@@ -1,0 +1,152 @@
+"""diff and apply: golden words, what is asked of the controller, what happens without one, exit codes."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doors import fakes
+from tests.doors.conftest import World
+
+Golden = Callable[[str, str], None]
+
+_CHANGES = [
+    {
+        "verb": "change",
+        "object": "binding/ocr-mistral-perso",
+        "lines": [
+            'new instance    settings.model: "mistral-ocr-2505" → "mistral-ocr-latest"',
+            "egress  - api.mistral.ai:443     secrets  - api_key",
+        ],
+        "sessions": 2,
+        "agents": ["reviewer"],
+    },
+    {
+        "verb": "change",
+        "object": "agent/reviewer",
+        "lines": ["next session"],
+        "sessions": 1,
+        "agents": ["reviewer"],
+    },
+    {"verb": "remove", "object": "binding/old-ocr", "lines": ["stop, remove"], "sessions": 0, "agents": []},
+    {"verb": "add", "object": "agent/new", "lines": [], "sessions": 0, "agents": ["new"]},
+]
+_PROBLEM = {
+    "code": "A203",
+    "severity": "error",
+    "file": "agents/clerk.toml",
+    "line": 4,
+    "column": 12,
+    "what": "needs ocr/v1, and nothing is bound to it",
+    "why": "each required interface has a binding before a session starts",
+    "mend": "write ocr = 'ocr-tesseract' under [services]",
+}
+_WARNING = {**_PROBLEM, "severity": "warning", "code": "S216"}
+
+
+def report(
+    *problems: Mapping[str, Any], changes: list[Any] | None = None, ready: bool = True
+) -> dict[str, Any]:
+    found = _CHANGES if changes is None else changes
+    return {"revision": "r", "changes": found, "problems": list(problems), "ready": ready, "waiting": []}
+
+
+def control(world: World, answer: Mapping[str, Any]) -> Any:
+    done = {**answer, "applied": True}
+    return fakes.served(world.run / "control.sock", {"diff": lambda p: answer, "apply": lambda p: done})
+
+
+def test_a_diff_says_what_happens_to_what_and_whom_it_touches(world: World, golden: Golden) -> None:
+    with control(world, report()):
+        ran = world.handler("diff")
+        assert (ran.code, ran.err) == (1, "")
+        golden("diff", ran.out)
+        golden("diff-colour", world.handler("plan", "--color", "always").out)
+        assert json.loads(world.handler("diff", "-o", "json").out) == report()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "detailed"),
+    [
+        (report(changes=[]), 0, 0),
+        (report(_WARNING, changes=[]), 0, 0),
+        (report(), 1, 2),
+        (report(_PROBLEM), 2, 1),
+        (report(_PROBLEM, changes=[]), 2, 1),
+    ],
+)
+def test_the_exit_codes_of_diff(world: World, answer: dict[str, Any], code: int, detailed: int) -> None:
+    with control(world, answer):
+        assert world.handler("diff").code == code
+        assert world.handler("diff", "--detailed-exitcode").code == detailed
+
+
+@pytest.mark.parametrize(
+    ("answer", "line", "code"),
+    [
+        (report(), "apply", 0),
+        (report(ready=False), "apply", 0),
+        (report(), "apply --wait", 0),
+        (report(ready=False), "apply --wait --timeout 1", 3),
+        (report(_PROBLEM), "apply", 1),
+        (report(_PROBLEM, ready=False), "apply --wait", 1),
+        (report(_WARNING), "apply", 0),
+        (report(), "apply --dry-run", 0),
+        (report(_PROBLEM), "apply --dry-run", 1),
+        (report(), "apply --atomic", 0),
+        (report(_PROBLEM), "apply --atomic", 1),
+    ],
+)
+def test_the_exit_codes_of_apply(world: World, answer: dict[str, Any], line: str, code: int) -> None:
+    fakes.write_status(world.state, fakes.row("binding/ocr", "Unknown", "Starting"))
+    with control(world, answer) as asked:
+        ran = world.handler(*line.split())
+    assert ran.code == code
+    methods = [message["method"] for message in asked]
+    if "--dry-run" in line or (code == 1 and "--atomic" in line):
+        assert methods == ["diff"]
+    else:
+        assert methods[-1] == "apply"
+        assert asked[-1]["params"]["wait"] is ("--wait" in line)
+    if code == 3:
+        assert "not ready within 1 s: binding/ocr" in ran.err
+
+
+def test_problems_come_with_their_mend(world: World, golden: Golden) -> None:
+    with control(world, report(_PROBLEM)):
+        golden("apply-refused", world.handler("apply").out)
+
+
+def test_without_a_controller_the_same_is_decided_here_and_nothing_runs(world: World, golden: Golden) -> None:
+    assert world.handler("init", "config").code == 0
+    planned = world.handler("diff", "-c", "config")
+    assert planned.code == 1
+    assert not world.state.exists()
+    golden("diff-first", planned.out)
+    applied = world.handler("apply", "-c", "config")
+    assert applied.code == 0
+    assert "nothing runs until 'handlerd' does" in applied.err
+    assert world.handler("diff", "-c", "config").code == 0
+    status = world.handler("status", "-c", "config")
+    assert status.code == 1
+    assert "nothing runs until handlerd does" in status.out
+    assert world.handler("apply", "--wait", "--timeout", "1", "-c", "config").code == 3
+
+
+def test_a_broken_file_stops_nothing_else(world: World, config_with_a_break: Path) -> None:
+    ran = world.handler("apply", "-c", "config")
+    assert ran.code == 1
+    assert "bindings/half.toml" in ran.out
+    told = json.loads(world.handler("status", "-c", "config", "-o", "json").out)
+    assert "reader" in {one["name"] for one in told["objects"]}
+    for line in ("status", "diff", "get all", "validate", "session list", "doctor"):
+        assert "Traceback" not in world.handler(*line.split(), "-c", "config").err
+
+
+@pytest.fixture
+def config_with_a_break(world: World) -> Path:
+    assert world.handler("init", "config").code == 0
+    (world.config / "bindings/half.toml").write_text("connector = [\n")
+    return world.config
