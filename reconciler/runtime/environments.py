@@ -133,12 +133,11 @@ def plain(line: str) -> str:
 async def _install(command: tuple[str, ...], progress: Callable[[str], None]) -> None:
     lines: list[str] = []
     installing = await asyncio.create_subprocess_exec(
-        *_mortal(command),
+        *_readable(_mortal(command)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         limit=2**20,
-        umask=0o022,  # the connector's own user id must read it
     )
     assert installing.stdout is not None  # noqa: S101 - a pipe was asked for
     try:
@@ -175,6 +174,11 @@ def _mortal(command: tuple[str, ...]) -> tuple[str, ...]:
     except host.Missing:
         setpriv = ""
     return (setpriv, "--pdeathsig", "KILL", "--", *command) if setpriv else command
+
+
+def _readable(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command whose files the connector's own user id can read (uvloop takes no ``umask``)."""
+    return ("/bin/sh", "-c", 'umask 022; exec "$@"', "sh", *command)
 
 
 def _uv() -> str | None:

@@ -7,6 +7,7 @@ that no number is used again under it.
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ class Unready(Exception):  # noqa: N818 - it is an answer: there is no process n
         super().__init__(message)
         self.reason: Reason = reason
         self.message = message
+
+
+_LOG = logging.getLogger("handler.runtime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Running:
         if self.recipe.environment and self._shop.environments.path(self.recipe.environment) is None:
             self._become(self._state.building("what it needs is being installed"))
             self._building = self._loop.create_task(self._build())
+            self._building.add_done_callback(self._build_is_over)
 
     async def ready(self) -> Endpoint:
         """The running process, started when needed, once for all who ask; raises Unready."""
@@ -184,6 +189,12 @@ class Running:
             await asyncio.sleep(max(_REBUILD_S, self._state.wait_s(self._loop.time())))
             self._become(self._state.building(self._state.message))
         self._become(self._state.built())
+
+    def _build_is_over(self, task: asyncio.Task[None]) -> None:
+        """A fault of ours is a failure that is seen, not an installation that never ends."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            _LOG.error("an installation broke off", exc_info=fault)
+            self._become(self._state.refused("InternalError", "an installation broke off", self._loop.time()))
 
     def _told(self, line: str) -> None:
         if self._state.phase == "building":

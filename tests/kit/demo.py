@@ -80,6 +80,7 @@ def controller() -> Iterator[None]:
     log = (WORK / "handlerd.log").open("w")
     daemon = subprocess.Popen([BIN / "handlerd"], cwd=WORK / "config", stdout=log, stderr=log)
     try:
+        until_it_answers()
         yield
     finally:
         daemon.send_signal(signal.SIGTERM)
@@ -88,6 +89,14 @@ def controller() -> Iterator[None]:
         say(f"handlerd stopped with {code}")
         if code:
             raise SystemExit((WORK / "handlerd.log").read_text()[-2000:])
+
+
+def until_it_answers() -> None:
+    deadline = time.monotonic() + 30
+    while subprocess.run([BIN / "handler", "daemon", "status"], capture_output=True, check=False).returncode:
+        if time.monotonic() > deadline:
+            raise SystemExit("demo: handlerd does not answer\n" + (WORK / "handlerd.log").read_text())
+        time.sleep(0.1)
 
 
 @contextlib.asynccontextmanager

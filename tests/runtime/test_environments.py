@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from reconciler.runtime import environments
 from reconciler.runtime.environments import Environments, NotBuiltError, plain
@@ -169,3 +170,9 @@ def test_without_any_installer_a_person_is_told(tmp_path: Path, monkeypatch: pyt
 )  # fmt: skip
 def test_urls_and_paths_are_not_shown(line: str, shown: str) -> None:
     assert plain(line) == shown
+
+
+def test_the_controllers_own_event_loop_can_install(index: Path, tmp_path: Path) -> None:
+    digest, lock = lock_of("1.0", wheel(index)[1])
+    place = uvloop.run(Environments(tmp_path / "envs").build(digest, lock, print))
+    assert (place / "tinything.py").stat().st_mode & 0o044 == 0o044
