@@ -62,7 +62,7 @@ def prepared(folder: Path) -> dict[str, tuple[list[str], dict[str, str], float |
         "handler status, all 200, colour": ([handler, "status", "-o", "wide", "--color", "always"], few, 5.0),
         "handler get one of 200": ([handler, "get", "binding", "b-77"], few, 3.5),
         "handler get one of 10,000": ([handler, "get", "binding", "b-7777"], many, 5.0),
-        "handler-service --version": ([bridge, "--version"], env, 3.0),
+        "handler-service --help": ([bridge, "--help"], env, 3.0),
     }
     if kubectl := shutil.which("kubectl"):
         arms["peer: kubectl version --client"] = ([kubectl, "version", "--client"], env, None)

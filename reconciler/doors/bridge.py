@@ -346,21 +346,10 @@ def _blocking() -> None:
             continue
 
 
-def _told(arguments: list[str]) -> str:
-    """What is asked of the program itself rather than of a router, or nothing."""
-    if "--help" in arguments or "-h" in arguments:
-        return _USAGE
-    if "--version" in arguments:
-        from reconciler import __version__  # noqa: PLC0415 - needed on this road alone
-
-        return f"handler-service {__version__}\n"
-    return ""
-
-
 def _relay(arguments: list[str]) -> int:
     try:
-        if text := _told(arguments):
-            _write(text.encode())
+        if "--help" in arguments or "-h" in arguments:
+            _write(_USAGE.encode())
             return 0
         _blocking()
         Relay(Ask(arguments)).run()
