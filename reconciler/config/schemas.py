@@ -16,22 +16,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from reconciler.config import documents
 from reconciler.model import resources, settings
 from reconciler.model.problems import Path
 from reconciler.model.resources import KINDS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_SOURCES: tuple[ModuleType, ...] = (resources, settings, documents)
-
 Schema = dict[str, Any]
 
 
 def render() -> Mapping[str, str]:
     """The text of every schema by file name: ``binding.schema.json`` and so on, ready to be written."""
-    descriptions = _descriptions(_SOURCES)
+    from reconciler.config import documents, statuses  # noqa: PLC0415 - 40 ms that only rendering pays
+
+    models = {row.kind.value: (row.api_version, row.model) for row in KINDS} | documents.DOCUMENTS
+    descriptions = _descriptions((resources, settings, documents, statuses))
     rendered = {}
-    for name, (title, model) in sorted(_titled().items()):
+    for name, (title, model) in sorted(models.items()):
         whole = _described(schema_of(model), descriptions[model.__name__], descriptions)
         text = json.dumps({"$schema": _DIALECT, "title": title, **whole}, indent=2, ensure_ascii=False)
         rendered[f"{name}.schema.json"] = f"{text}\n"
@@ -55,11 +55,6 @@ def nodes(model: type[BaseModel], path: Path) -> tuple[Schema, ...]:
             option for node in found for child in _children(node, part) for option in _options(whole, child)
         ]
     return tuple(found)
-
-
-def _titled() -> dict[str, tuple[str, type[BaseModel]]]:
-    kinds = {row.kind.value: (row.api_version, row.model) for row in KINDS}
-    return {**kinds, **documents.DOCUMENTS}
 
 
 def _options(whole: Schema, node: Schema) -> Iterator[Schema]:
