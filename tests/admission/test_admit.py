@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from reconciler.admission import admit as room
 from reconciler.admission.admit import Admission, Surroundings, admit
-from reconciler.model.inventory import Inventory
+from reconciler.model.inventory import Inventory, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span
+from reconciler.model.resources import Record
 from tests.admission import build
 from tests.admission.build import Files, agent, binding, connector, interface, project
 
@@ -163,6 +164,63 @@ def test_one_changed_binding_judges_it_and_who_asked_for_it_alone(monkeypatch: p
     assert judged == ["binding/ocr-tesseract", "agent/clerk"]
 
 
+def _both(now: Inventory, last: Mapping[ObjectRef, Resource[Record]], before: Admission) -> Admission:
+    """The next admission, which is the same as one that starts from nothing."""
+    step = admit(now, last, before, build.WHERE)
+    assert _whole(step) == _whole(admit(now, last, None, build.WHERE))
+    return step
+
+
+def test_publishing_a_version_admits_who_waited_for_it() -> None:
+    files = (
+        interface() | connector("c", "ocr/v1") | binding("b", "c") | agent("a", 'services = { ocr = "b" }\n')
+    )
+    draft = admit(build.inventory(files), {}, None, build.WHERE)
+    assert "a" not in draft.selections
+    published = build.inventory(files, lock=("ocr/v1",), previous=draft.inventory)
+    assert "a" in _both(published, draft.in_force, draft).selections
+
+
+def test_who_misses_something_hears_of_new_candidates_and_new_names() -> None:
+    files = agent("a", 'requires = ["ocr/v1"]\n') | agent("z", 'services = { ocr = "ocr-rapit" }\n')
+    before = build.judge(files, build.catalog())
+    assert build.only(before, "A203").candidates == ()
+    assert build.only(before, "A202").candidates == ()
+    more = build.inventory(
+        files | binding("ocr-rapid", "ocr-rapid"), build.catalog(), previous=before.inventory
+    )
+    after = _both(more, before.in_force, before)
+    assert build.only(after, "A203").candidates == ("ocr-rapid",)
+    assert build.only(after, "A202").candidates == ("ocr-rapid",)
+    gone = _both(build.inventory(files, build.catalog(), previous=more), after.in_force, after)
+    assert build.only(gone, "A203").candidates == build.only(gone, "A202").candidates == ()
+
+
+def test_what_a_refused_object_falls_back_to_may_change_under_it() -> None:
+    good = first()
+    bad = build.inventory(
+        build.config() | binding("ocr-tesseract", "nothing"), build.catalog(), previous=good.inventory
+    )
+    kept = _both(bad, good.in_force, good)
+    assert BINDING in kept.retained
+    bare = _both(bad, {}, kept)
+    assert BINDING not in bare.in_force
+    assert bare.refused[AGENT][0].reason == "WaitsFor"
+    assert _both(bad, good.in_force, bare).retained == {BINDING}
+
+
+def test_a_place_in_anothers_file_moves_with_that_file() -> None:
+    signed = build.config() | {"handler.toml": '[source]\nverify = "signed"\n'}
+    before = build.judge(signed, build.catalog())
+    assert before.refused[AGENT][0].at == Span("handler.toml", 2, 10)
+    broken = build.config() | {"handler.toml": '# not yet right\nx = 1\n[source]\nverify = "signed"\n'}
+    after = _both(
+        build.inventory(broken, build.catalog(), previous=before.inventory), before.in_force, before
+    )
+    assert ObjectRef(Kind.CONFIG, "handler") in after.retained
+    assert after.refused[AGENT][0].at == Span("handler.toml", 4, 10)
+
+
 def test_other_surroundings_judge_everything_again() -> None:
     files = build.config() | agent("clerk", 'scope = ["/srv/box"]\n')
     before = build.judge(files, build.catalog())
@@ -255,7 +313,7 @@ LOCKS = [("ocr/v1", "ocr/v2"), ("ocr/v1",), ()]
 WORLD = st.tuples(
     *(st.integers(0, len(choices) - 1) for choices in SLOTS.values()), st.integers(0, len(LOCKS) - 1)
 )
-EDIT = st.tuples(st.integers(0, len(SLOTS)), st.integers(0, 5))
+EDIT = st.tuples(st.sampled_from([*range(len(SLOTS)), *[len(SLOTS)] * 3]), st.integers(0, 5))
 
 
 def _read(world: tuple[int, ...], previous: Inventory | None) -> Inventory:
@@ -288,19 +346,15 @@ def _whole(admission: Admission) -> dict[str, object]:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(WORLD, st.lists(st.lists(EDIT, max_size=3), min_size=1, max_size=4))
+@given(WORLD, st.lists(st.tuples(st.lists(EDIT, max_size=3), st.booleans()), min_size=1, max_size=4))
 def test_judging_what_changed_equals_judging_everything(
-    world: tuple[int, ...], history: list[list[tuple[int, int]]]
+    world: tuple[int, ...], history: list[tuple[list[tuple[int, int]], bool]]
 ) -> None:
     before = admit(_read(world, None), {}, None, build.WHERE)
-    for edits in history:
+    for edits, remembered in history:
         world = _edited(world, edits)
         now = _read(world, before.inventory)
-        step = admit(now, before.in_force, before, build.WHERE)
-        whole = admit(now, before.in_force, None, build.WHERE)
-        assert _whole(step) == _whole(whole)
-        assert all(problem.at.file for problem in step.problems)
-        before = step
+        before = _both(now, before.in_force if remembered else {}, before)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -315,7 +369,9 @@ def test_looking_again_at_the_same_files_changes_nothing(
 
 
 @pytest.mark.slow
-def test_one_changed_binding_among_ten_thousand_objects_costs_milliseconds() -> None:
+def test_one_changed_binding_among_ten_thousand_objects_costs_next_to_nothing() -> None:
+    # Measured as a share of judging everything, in processor time, since other work may share this machine;
+    # benchmarks/reconcile.py has the figures in milliseconds.
     files: dict[str, str | bytes] = {}
     for n in range(800):
         files |= connector(f"c{n}", "ocr/v1")
@@ -323,14 +379,18 @@ def test_one_changed_binding_among_ten_thousand_objects_costs_milliseconds() -> 
         files |= binding(f"b{n}", f"c{n % 800}")
     for n in range(5200):
         files |= agent(f"a{n}", f'services = {{ ocr = "b{n % 4000}" }}\n')
-    before = build.judge(files, interface())
+    seen = build.inventory(files, interface())
+    start = time.process_time()
+    before = admit(seen, {}, None, build.WHERE)
+    whole = time.process_time() - start
     assert len(before.in_force) == 10_001
     assert not before.problems
-    now = build.inventory(files | binding("b7", "c8"), interface(), previous=before.inventory)
+    now = build.inventory(files | binding("b7", "c8"), interface(), previous=seen)
     spans = []
-    for _ in range(5):
-        start = time.perf_counter()
+    for _ in range(7):
+        start = time.process_time()
         after = admit(now, before.in_force, before, build.WHERE)
-        spans.append(time.perf_counter() - start)
-    assert after.in_force[ObjectRef(Kind.BINDING, "b7")] is now.resources[ObjectRef(Kind.BINDING, "b7")]
-    assert min(spans) < 0.005
+        spans.append(time.process_time() - start)
+    changed = ObjectRef(Kind.BINDING, "b7")
+    assert after.in_force[changed] is now.resources[changed]
+    assert min(spans) < whole / 60
