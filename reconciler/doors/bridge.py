@@ -4,7 +4,7 @@ It starts once per interface and session, so it is the standard library and noth
 state: nothing is parsed, stamped or replayed. Two blocking threads copy, one each way. Only line ends are
 looked at, so that a connection that breaks off in the middle of a message leaves half a message with nobody:
 the rest of it is dropped on the way in, and held back on the way out. The socket may be missing or full for
-two seconds, since a controller that is restarted comes back in less; after that one sentence says why.
+two seconds, and for ten once it served, since a controller may be restarting; then one sentence says why.
 """
 # ruff: noqa: PTH112, PTH118, PTH119, PTH120, PTH208 - pathlib would be a third of the start
 
@@ -14,7 +14,8 @@ import os
 import sys
 import time
 
-_PATIENCE_S = 2.0  # a restarted controller listens again well within it; a person still waits for it
+_PATIENCE_S = 2.0  # for the first connection: whoever starts us waits for it
+_RESTART_S = 10.0  # for the next ones: a controller that is restarted on a busy machine takes a while
 _CHUNK = 1 << 16  # what a pipe holds; much larger buffers make small reads slow
 _MAX_HELD = 16 * 2**20  # above any line a router sends: garbage is passed on rather than kept
 _MAX_PATH = 107  # bytes of a Unix socket's path
@@ -223,10 +224,9 @@ class Relay:
             self._sock = None
             self._close(sock)
             lost = time.monotonic()
-            if (
-                lost - opened > _PATIENCE_S
-            ):  # it served; connections that are closed at once share one patience
-                patience = lost + _PATIENCE_S
+            # Connections that are closed at once share one patience; one that served starts it anew.
+            if lost - opened > _PATIENCE_S:
+                patience = lost + _RESTART_S
             elif lost > patience and not self._ended:
                 raise NoDoor("the router closes every connection at once: 'handler status' says why")
             else:
