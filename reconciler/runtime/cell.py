@@ -114,7 +114,7 @@ async def _spawned(
             output=write,
         )
         try:
-            return await spawn(order, site.limits.group(site.folder.name, policy))
+            return await spawn(order, partial(site.limits.group, site.folder.name, policy))
         except OSError as fault:
             raise NotStartedError(f"cannot spawn it: {fault.strerror}") from None
 

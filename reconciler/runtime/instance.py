@@ -66,7 +66,7 @@ class State:
     def refused(self, reason: Reason, message: str, now: float) -> "State":
         """It cannot be built or started at all, before any code of its own ran; tried again later."""
         self._only("declared", "building", "failed", "starting", "draining")
-        gone = replace(self, running=False)
+        gone = replace(self, running=False, answered=False)
         return _settled(gone) if self.phase == "draining" else _failed(gone, reason, message, now)
 
     def started(self, now: float) -> "State":

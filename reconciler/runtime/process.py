@@ -1,12 +1,14 @@
 """One sandboxed process tree: spawned under its bounds, known to stand, and gone without a trace.
 
-The order of a spawn: bubblewrap builds the sandbox and stops before it runs anything (``--block-fd``), its
-inner process is put under its control group and limits, the block is lifted, and the interpreter says by one
-byte that it runs. Only then is the process handed out. Options travel by a memory file, so no setting shows
-in a process list. bubblewrap dies with the thread that spawned it: spawn from the main thread.
+The order of a spawn: bubblewrap builds the sandbox and stops before it runs anything (``--block-fd``);
+meanwhile its inner process is put under its control groups and limits, which takes the kernel about as long;
+the block is lifted, and the interpreter says by one byte that it runs. Only then is the process handed out.
+Options travel by a memory file, so no setting shows in a process list. Bubblewrap dies with the thread that
+spawned it: spawn from the main thread.
 
 Ending it means ending the first process of its pid namespace, which takes everything inside with it, however
-it was started.
+it was started. It has ended when both are gone: bubblewrap leaves as soon as it knows the exit status, its
+namespace a moment later.
 """
 
 import asyncio
@@ -23,6 +25,7 @@ from reconciler.runtime.limits import Group
 
 GRACE_S = 2.0  # between the request to stop and the end of the pid namespace
 _GONE_S = 5.0  # the kernel ends a pid namespace in milliseconds, unless a process hangs in a device
+_LEAVE_TRIES = 50  # ten milliseconds apart
 _SET_UP_S = 10.0  # building the sandbox takes some milliseconds
 _SIGNALLED = 128  # bubblewrap's own code for a child that a signal ended, plus its number
 
@@ -47,9 +50,9 @@ class Order:
 class Process:
     """A sandbox that stands. ``ended`` resolves once to how it ended: "exit 1", "signal 9"."""
 
-    def __init__(self, child: subprocess.Popen[bytes], group: Group) -> None:
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
-        self._group = group
+        self._group = Group((), "rlimit", ())  # until it is adopted
         self._pidfd = os.pidfd_open(child.pid)
         self._inner: int | None = None  # a pidfd of the namespace's first process
         self._inner_pid = 0
@@ -59,13 +62,14 @@ class Process:
         self.ended: asyncio.Future[str] = self._loop.create_future()
         self._loop.add_reader(self._pidfd, self._reap)
 
-    def adopt(self, inner_pid: int) -> None:
+    def adopt(self, inner_pid: int, group: Group) -> None:
         """Learn the namespace's first process and put it under the bounds; OSError when it is gone."""
+        self._group = group
         self._inner = os.pidfd_open(inner_pid)
         if _parent(inner_pid) != self.pid:
             raise ProcessLookupError("the sandbox ended while it was built")
         self._inner_pid = inner_pid
-        self._group.admit(self.pid, inner_pid)
+        group.admit(inner_pid)
 
     def outbox(self) -> int:
         """A descriptor of the outbox inside the sandbox: files are opened in it by name, never listed.
@@ -108,37 +112,48 @@ class Process:
                 os.kill(pid, signal.SIGTERM)
 
     def _reap(self) -> None:
+        """Bubblewrap is gone: see that its namespace goes too."""
         code = self._child.poll()
         if code is None:
             return
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        self.cut()  # bubblewrap itself was killed: what it held dies with it, and now
+        if self._inner is None:
+            self._finish(code)
+        else:
+            self.cut()
+            self._loop.add_reader(self._inner, self._finish, code)
+
+    def _finish(self, code: int) -> None:
         if self._inner is not None:
+            self._loop.remove_reader(self._inner)
             os.close(self._inner)
             self._inner = None
         self.out_of_memory = self._group.out_of_memory()
-        self._group.kill()
-        self._loop.call_soon(self._leave, 20)
+        self._leave(_LEAVE_TRIES)
         self.ended.set_result(_how(code))
 
     def _leave(self, tries: int) -> None:
-        """Take the control groups away; a process that is still dying keeps one for some milliseconds."""
+        """Take the control groups away; the kernel may count a dead process for some milliseconds more."""
         if not self._group.remove() and tries:
             self._loop.call_later(0.01, self._leave, tries - 1)
 
 
-async def spawn(order: Order, group: Group) -> Process:
-    """Build the sandbox and see its interpreter run; raises NotStartedError, and leaves nothing then."""
+async def spawn(order: Order, bounds: Callable[[], Group]) -> Process:
+    """Build the sandbox and see its interpreter run; raises NotStartedError, and leaves nothing then.
+
+    ``bounds`` makes the group, while bubblewrap is at work.
+    """
     with ExitStack() as ours, ExitStack() as theirs:
         told, tell = _pipe(ours, theirs)
         blocked, unblock = _pipe(theirs, ours)
         runs, started = _pipe(ours, theirs)
-        process = Process(_bubblewrap(order, tell, blocked, started), group)
+        process = Process(_bubblewrap(order, tell, blocked, started))
         theirs.close()
         try:
             async with asyncio.timeout(_SET_UP_S):
-                process.adopt(_child_pid(await _until(told, b"}")))
+                group = bounds()
+                process.adopt(_child_pid(await _until(told, b"}")), group)
                 os.write(unblock, b"1")
                 if not await _until(runs, b"1"):
                     raise NotStartedError("the interpreter did not start")

@@ -156,6 +156,7 @@ class Running:
             await asyncio.shield(self._stopping)
         while self._outlived:
             self._outlived.pop().close()
+        self.gone.set()
 
     def seen(self) -> InstanceSeen:
         """What is observed of it now."""

@@ -14,7 +14,7 @@ Text of a connector or a person never stands where an option can start: every va
 paths are absolute. No mounted path lies where a connector can write, so none can be swapped under us.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -198,12 +198,19 @@ def _outermost(shown: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _within(path: str, mounts: Iterable[str]) -> bool:
-    held = set(mounts)
-    return any(str(parent) in held for parent in PurePosixPath(path).parents)
+def _within(path: str, mounts: Collection[str]) -> bool:
+    return any(parent in mounts for parent in _above(path))
 
 
-def _parents(paths: Iterable[str], mounts: Mapping[str, str]) -> list[str]:
+def _above(path: str) -> Iterator[str]:
+    """The directories above an absolute path, without the root. As text: this runs at every start."""
+    parent = path.rpartition("/")[0]
+    while parent:
+        yield parent
+        parent = parent.rpartition("/")[0]
+
+
+def _parents(paths: Iterable[str], mounts: Collection[str]) -> list[str]:
     """Every directory above a mount that no mount brings along: made by hand, since bwrap makes them 0700."""
-    wanted = {str(parent) for path in paths for parent in PurePosixPath(path).parents if str(parent) != "/"}
+    wanted = {parent for path in paths for parent in _above(path)}
     return sorted(path for path in wanted if path not in mounts and not _within(path, mounts))

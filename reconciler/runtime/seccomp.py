@@ -10,6 +10,7 @@ x32) end the process, since their numbers would mean something else. The form of
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 _ALLOW = 0x7FFF0000
 _KILL_PROCESS = 0x80000000
@@ -122,6 +123,7 @@ def architectures() -> tuple[str, ...]:
     return tuple(_ARCHITECTURES)
 
 
+@cache
 def program(machine: str) -> bytes:
     """The filter for one machine, as ``bwrap --seccomp`` reads it; KeyError for an unknown one."""
     return b"".join(struct.pack("=HBBI", *one) for one in instructions(machine))

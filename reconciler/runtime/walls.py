@@ -140,9 +140,11 @@ async def _trial(machine: sandbox.Host, filters: bytes, folder: Path, limits: Li
                 listener=listener.fileno(),
                 output=write,
             )
-            how = await _ended(await spawn(order, limits.group(folder.name, policy)))
-        os.set_blocking(read, False)  # what it printed is in the pipe: it has ended
-        return _report(read, how)
+            try:
+                how = await _ended(await spawn(order, partial(limits.group, folder.name, policy)))
+            except NotStartedError as fault:
+                raise NotStartedError(f"{fault}: {_printed(read)}") from None
+        return _report(_printed(read), how)
     finally:
         for number in (at, read, write):
             os.close(number)
@@ -157,10 +159,19 @@ async def _ended(process: Process) -> str:
         await process.kill()
 
 
-def _report(pipe: int, how: str) -> Mapping[str, Any]:
+def _printed(pipe: int) -> str:
+    """What a trial that has ended left in its pipe."""
+    os.set_blocking(pipe, False)
     try:
-        found: Mapping[str, Any] = json.loads(os.read(pipe, _MAX_REPORT))
-    except (ValueError, BlockingIOError):
+        return os.read(pipe, _MAX_REPORT).decode("utf-8", "replace").strip()
+    except BlockingIOError:
+        return ""
+
+
+def _report(printed: str, how: str) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = json.loads(printed)
+    except ValueError:
         raise NotStartedError(f"its trial ended with {how} and no report") from None
     return found
 

@@ -113,7 +113,8 @@ def test_real_groups_hold_kill_and_go() -> None:
         pytest.skip("no control group tree can be written on this machine")
     group = limits.group("x@1", POLICY)
     with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as two:
-        group.admit(one.pid, two.pid)
+        group.admit(one.pid)
+        group.admit(two.pid)
         assert group.pids() == {one.pid, two.pid}
         assert not group.remove()
         assert limits.sweep() == 2

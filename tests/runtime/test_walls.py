@@ -66,6 +66,7 @@ def test_a_bubblewrap_that_fails_is_told_with_a_remedy(
             with pytest.raises(walls.SandboxUnavailable) as missing:
                 await walls.probe(tmp_path / "run", limits)
             assert "exit 1" in str(missing.value)
+            assert "bwrap: No permissions to create new namespace" in str(missing.value)
             assert list((tmp_path / "run").iterdir()) == []
         finally:
             limits.close()
