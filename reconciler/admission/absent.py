@@ -14,7 +14,7 @@ from reconciler.admission import connectors
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import Kind
 from reconciler.model.problems import Path, Problem, Severity, Span
-from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Record
+from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Project, Record
 
 _CODES = {
     Kind.INTERFACE: "I290",
@@ -42,19 +42,23 @@ class Absence:
 
 def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
     """Every such key of one object, in a fixed order; ``()`` for most."""
+    found: Iterator[Absence] = iter(())
     match resource.spec:
         case Interface():
-            return tuple(_of_interface(resource.spec))
+            found = _of_interface(resource.spec)
         case Connector():
-            return tuple(_of_connector(resource))  # type: ignore[arg-type]
+            found = _of_connector(resource)  # type: ignore[arg-type]
         case Binding():
-            return tuple(_of_binding(resource.spec))
+            found = _of_binding(resource.spec)
+        case Project():
+            found = _of_services(resource.spec)
         case Agent():
-            return tuple(_of_agent(resource.spec))
+            found = _of_agent(resource.spec)
         case Config():
-            return tuple(_of_config(resource.spec))
+            found = _of_config(resource.spec)
         case _:
-            return ()
+            pass
+    return tuple(found)
 
 
 def needed(resource: Resource[Record]) -> tuple[str, ...]:
@@ -141,12 +145,16 @@ def _of_binding(spec: Binding) -> Iterator[Absence]:
         yield Absence(("drift",), needed=False)
 
 
-def _of_agent(spec: Agent) -> Iterator[Absence]:
-    if spec.models:
-        yield Absence(("models",), needed=True)
+def _of_services(spec: Project | Agent) -> Iterator[Absence]:
     for name, choice in spec.services.items():
         if isinstance(choice, tuple) and len(choice) > 1:
             yield Absence(("services", name), needed=True)
+
+
+def _of_agent(spec: Agent) -> Iterator[Absence]:
+    if spec.models:
+        yield Absence(("models",), needed=True)
+    yield from _of_services(spec)
     absent: tuple[tuple[str, Callable[[Agent], bool]], ...] = (
         ("agents", lambda agent: bool(agent.agents)),
         ("harness", lambda agent: agent.harness != "none"),

@@ -8,8 +8,8 @@ and keeps its last admitted form: of that form, whatever can still be routed.
 from collections.abc import Iterator
 
 from reconciler.admission import absent
+from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.selection import Selected, Selections
-from reconciler.admission.slots import holds, overlaps, plain
 from reconciler.admission.view import View, nearest
 from reconciler.admission.wiring import choice_problems, choices, waits
 from reconciler.model.inventory import Resource

@@ -1,17 +1,15 @@
-"""A JSON Schema as nodes: every schema inside a schema, where it stands, and where its references lead.
+"""A JSON Schema as nodes: every schema inside a schema, where it stands, and what is found there.
 
-Walking is separate from judging: ``subset`` and ``fields`` judge one node at a time. A walk follows the
-document; ``Expansion`` follows references too, as a harness that writes them out would, and ends on a loop,
-on more than 32 levels or with the weight of the whole, so that a doubling chain cannot hide in a short text.
+Walking is separate from judging: ``subset`` and ``fields`` judge one node at a time, and what they find has
+a path inside the schema. A walk follows the document; ``references`` follows where references lead.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from reconciler.model.problems import Path, Severity, quoted
 
-MAX_DEPTH = 32
 BRANCHES = ("anyOf", "oneOf", "allOf")
 
 
@@ -59,61 +57,6 @@ def walk(schema: Mapping[str, Any], side: str) -> tuple[list[Node], list[Finding
     return nodes, broken
 
 
-def resolve(root: Mapping[str, Any], reference: str) -> object:
-    """What a ``#/…`` reference points at, or None."""
-    found: object = root
-    for part in reference.removeprefix("#/").split("/"):
-        word = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping):
-            found = found.get(word)
-        elif isinstance(found, list) and word.isdigit() and int(word) < len(found):
-            found = found[int(word)]
-        else:
-            return None
-    return found
-
-
-@dataclass(slots=True)
-class Expansion:
-    """Walks a schema with every reference written out; remembers the weight of what it has left."""
-
-    root: Mapping[str, Any]
-    weights: dict[int, int] = field(default_factory=dict)
-    inside: set[int] = field(default_factory=set)
-
-    def weight(self, node: Node, depth: int) -> int:
-        """Nodes below, references included; raises Endless on a loop or a depth of more than 32."""
-        me = id(node.value)
-        if me in self.inside:
-            raise Endless(node.path, "the reference leads back to itself")
-        if depth > MAX_DEPTH:
-            raise Endless(
-                node.path, f"the schema is more than {MAX_DEPTH} deep with its references written out"
-            )
-        if me in self.weights:
-            return self.weights[me]
-        self.inside.add(me)
-        total = 1
-        for path, value, _ in children(node):
-            if isinstance(value, Mapping):
-                total += self.weight(Node(path, value, self.root, node.side), depth + 1)
-        target = node.value.get("$ref")
-        if is_text(target) and target.startswith("#/"):
-            found = resolve(self.root, target)
-            if isinstance(found, Mapping):
-                total += self.weight(Node((*node.path, "$ref"), found, self.root, node.side), depth + 1)
-        self.inside.discard(me)
-        self.weights[me] = total
-        return total
-
-
-class Endless(Exception):  # noqa: N818 - names what the schema is
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(what)
-        self.path = path
-        self.what = what
-
-
 def children(node: Node) -> Iterator[tuple[Path, object, bool]]:
     """The places of a node that hold schemas: path, what stands there, whether a closed record is refined."""
     for word in ("properties", "$defs"):
@@ -131,6 +74,7 @@ def children(node: Node) -> Iterator[tuple[Path, object, bool]]:
 
 
 def no_record(path: Path, what: str) -> Finding:
+    """The finding that anything but an object is where a schema should stand."""
     return Finding(
         code="I222",
         path=path,
@@ -145,12 +89,15 @@ def _last(path: Path) -> object:
 
 
 def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value of a schema, which may be anything, is text."""
     return isinstance(value, str)
 
 
 def seq(value: object) -> list[Any]:
+    """A list as it is, anything else as an empty one."""
     return value if isinstance(value, list) else []
 
 
 def mapping(value: object) -> Mapping[str, Any]:
+    """An object as it is, anything else as an empty one."""
     return value if isinstance(value, Mapping) else {}

@@ -80,22 +80,28 @@ class Selections:
         binding = self._view.binding(choice.bindings[0])
         if found or binding is None:
             return found, self._in_its_place(choice)
+        if len(choice.bindings) > 1 and choice.where is not self._agent:  # its own are told by `agents`
+            words = (f"services.{choice.interface}",)
+            return [self._not_built(choice, choice.where.ref, (words, choice.bindings))], None
         connector = connector_of(self._view, binding)
         if connector is None:  # the binding is kept in its last form, and its connector is gone
             return [waits(_WAITS, binding.ref, Span(choice.where.file), choice.path, self._about)], None
         version = self._version(choice, connector)
         if isinstance(version, Problem):
             return [version], None
+        return self._granted(choice, version, (connector, binding))
+
+    def _granted(
+        self, choice: Choice, version: InterfaceRef, behind: tuple[Resource[Connector], Resource[Binding]]
+    ) -> tuple[list[Problem], Selected | None]:
+        """What is granted of a version, when it is there, published, and can be served."""
         interface = self._view.interface(str(version))
         if interface is None:
             ref = ObjectRef(Kind.INTERFACE, str(version))
             return [waits(_WAITS, ref, Span(choice.where.file), choice.path, self._about)], None
         if found := list(self._unfit_tools(choice, version)):
             return found, None
-        found = [
-            *self._unbuilt(choice, (interface, connector, binding)),
-            *self._draft(choice, interface),
-        ]
+        found = [*self._unbuilt(choice, (interface, *behind)), *self._draft(choice, interface)]
         return found, _selected(choice, version)
 
     def _in_its_place(self, choice: Choice) -> Selected | None:
@@ -181,21 +187,28 @@ class Selections:
     def _unbuilt(
         self, choice: Choice, rests_on: tuple[Resource[Interface], Resource[Connector], Resource[Binding]]
     ) -> Iterator[Problem]:
+        """The first of what a choice rests on that this release cannot serve."""
         for resource in rests_on:
             if words := _needed(self._view, resource):
                 others = self._candidates(InterfaceRef.parse(rests_on[0].ref.name))
-                yield Problem(
-                    code="A223",
-                    what=f"{resource.ref} cannot be served: {listed(words)} is not built in this release",
-                    why="serving without it would give the agent something else than was asked for",
-                    mend=f"write {quoted(others[0])}" if others else "wait for a release that does it",
-                    at=Span(choice.where.file),
-                    path=choice.path,
-                    about=self._about,
-                    reason="NotBuilt",
-                    candidates=others,
-                )
+                yield self._not_built(choice, resource.ref, (words, others))
                 return
+
+    def _not_built(
+        self, choice: Choice, ref: ObjectRef, said: tuple[tuple[str, ...], tuple[str, ...]]
+    ) -> Problem:
+        words, others = said
+        return Problem(
+            code="A223",
+            what=f"{ref} cannot be served: {listed(words)} is not built in this release",
+            why="serving without it would give the agent something else than was asked for",
+            mend=f"write {quoted(others[0])}" if others else "wait for a release that does it",
+            at=Span(choice.where.file),
+            path=choice.path,
+            about=self._about,
+            reason="NotBuilt",
+            candidates=others,
+        )
 
     def _draft(self, choice: Choice, interface: Resource[Interface]) -> Iterator[Problem]:
         version = interface.ref.name

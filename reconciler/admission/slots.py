@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.view import View
 from reconciler.model.contract import matches, pattern_fault
 from reconciler.model.inventory import Resource
@@ -164,21 +165,6 @@ def data_is_narrow(view: View, connector: Resource[Connector]) -> Iterator[Probl
             continue
         words = Words(what, why, "name the engine's own folder, like '/usr/share/tesseract-ocr'")
         yield problem(connector, ("sandbox", "read", index), "C215", words)
-
-
-def plain(path: str) -> bool:
-    """Whether an absolute path has no step that means another: no ``.``, ``..`` or empty part."""
-    return not {".", "..", ""} & set(path.rstrip("/").split("/")[1:])
-
-
-def holds(path: str, others: tuple[str, ...]) -> bool:
-    """Whether a folder is or holds one of others; absolute paths, compared as text."""
-    return any(f"{one.rstrip('/')}/".startswith(path.rstrip("/") + "/") for one in others)
-
-
-def overlaps(path: str, others: tuple[str, ...]) -> bool:
-    """Whether a folder is, holds or lies in one of others; absolute paths, compared as text."""
-    return holds(path, others) or any(holds(one, (path,)) for one in others)
 
 
 RULES = (

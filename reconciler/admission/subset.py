@@ -8,26 +8,20 @@ ECMA-262 with flag u and run in linear time, and files stand only where the rout
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
-from reconciler.admission import fields
+from reconciler.admission import fields, references
 from reconciler.admission.nodes import (
     BRANCHES,
-    Endless,
-    Expansion,
     Finding,
     Node,
     is_text,
     mapping,
     no_record,
-    resolve,
     seq,
     walk,
 )
 from reconciler.admission.view import nearest
 from reconciler.model.problems import quoted
-
-MAX_NODES = 5_000  # schema nodes with references written out: a doubling chain of references counts
 
 # fmt: off
 _ALLOWED = frozenset({
@@ -75,7 +69,7 @@ def findings(schema: object, side: str) -> Iterator[Finding]:
     for node in nodes:
         for rule in RULES:
             yield from rule(node)
-    yield from _references_end(schema)
+    yield from references.end(schema)
     yield from fields.bounds_are_set(nodes)
 
 
@@ -170,7 +164,7 @@ def references_stay_inside(node: Node) -> Iterator[Finding]:
     target = node.value["$ref"]
     if not is_text(target) or not target.startswith("#/"):
         what = f"the reference {quoted(target)} leaves the schema or points at its root"
-    elif not isinstance(resolve(node.root, target), Mapping):
+    elif not isinstance(references.resolve(node.root, target), Mapping):
         what = f"the reference {quoted(target)} points at no schema"
     else:
         return
@@ -192,24 +186,6 @@ RULES: tuple[Callable[[Node], Iterator[Finding]], ...] = (
     references_stay_inside,
     *fields.RULES,
 )
-
-
-def _references_end(schema: Mapping[str, Any]) -> Iterator[Finding]:
-    """References do not loop, and written out they stay within bounds."""
-    why = "a harness that writes references out must come to an end"
-    try:
-        total = Expansion(schema).weight(Node((), schema, schema, ""), 0)
-    except Endless as endless:
-        yield Finding("I227", endless.path, endless.what, why, "state a bounded shape without recursion")
-        return
-    if total > MAX_NODES:
-        yield Finding(
-            code="I227",
-            path=(),
-            what=f"the schema has {total} nodes with its references written out",
-            why=f"{why}: at most {MAX_NODES} nodes",
-            mend="state a smaller shape",
-        )
 
 
 def _closed_by_branches(node: Node) -> bool:
