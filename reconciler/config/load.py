@@ -95,7 +95,9 @@ def _layer(layer: Layer, tree: Tree, seen: _Seen | None) -> tuple[_Seen, bool]:
     changed = _changed(tree, seen.tree)
     if not changed:
         return _Seen(tree, seen.units), False
-    touched = {one.key: one for path in changed if (one := _home(path, tree, seen.tree)) is not None}
+    # Whose a path is can change with a fault, so both its owners are read anew.
+    owners = (_home(path, one) for path in changed for one in (tree, seen.tree))
+    touched = {owner.key: owner for owner in owners if owner is not None}
     units = {key: unit for key, unit in seen.units.items() if key not in touched}
     units.update(_units(layer, tree, _paths_of(touched.values(), tree)))
     return _Seen(tree, units), True
@@ -110,17 +112,16 @@ def _changed(tree: Tree, before: Tree) -> set[str]:
     return paths | (tree.executable ^ before.executable)
 
 
-def _paths_of(homes: Collection[Home], tree: Tree) -> Iterator[str]:
+def _paths_of(homes: Collection[Home], tree: Tree) -> Collection[str]:
     """Every path that belongs to one of the homes; the whole tree is looked through only for folders."""
+    paths = {one.key: None for one in homes if one.key in tree.files or one.key in tree.faults}
     folders = {one.folder or one.key.removesuffix("/") for one in homes if one.folder or one.key[-1:] == "/"}
     if folders:
         inside = tuple(f"{folder}/" for folder in folders)
         for path in (*tree.files, *tree.faults):
             if path.startswith(inside) or path in folders:
-                yield path
-    for one in homes:
-        if not one.folder:
-            yield from (one.key for files in (tree.files, tree.faults) if one.key in files)
+                paths[path] = None
+    return paths.keys()
 
 
 def _units(layer: Layer, tree: Tree, paths: Iterable[str]) -> dict[str, Unit]:
@@ -145,14 +146,12 @@ def _unit(layer: Layer, one: Home, tree: Tree, own: list[str]) -> Unit:
     return strays.unit(one, tree, own)
 
 
-def _home(path: str, *trees: Tree) -> Home | None:
+def _home(path: str, tree: Tree) -> Home | None:
     """Whose a path is; an object's folder that was not read is the object's. None: passed over."""
     one = home(path)
-    if one.owner is Owner.OBJECT:
-        return one
-    if one.owner is Owner.NOBODY and any(path in tree.faults for tree in trees):
+    if one.owner is Owner.NOBODY and path in tree.faults:
         inside = home(f"{path}/x")
-        one = inside if inside.owner is Owner.OBJECT else one
+        return inside if inside.owner is Owner.OBJECT else one
     return None if one.owner is Owner.PASSED_OVER else one
 
 

@@ -346,6 +346,14 @@ def test_an_inventory_that_was_changed_by_others_is_no_base_for_the_next() -> No
     assert again.binding("a") is first.binding("a")
 
 
+def test_a_file_that_becomes_an_unread_folder_changes_its_owner() -> None:
+    first = read({"connectors/y": b""})
+    assert said(first) == [("connectors/y", "S216", "warning")]
+    again = read({}, first, faults={"connectors/y": Fault("symlink")})
+    assert said(again) == [("connectors/y", "S213", "error")]
+    assert said(read({"connectors/y": b""}, again)) == said(first)
+
+
 def picture(inventory: Inventory) -> str:
     """All that an inventory says, for comparing."""
     resources = {
