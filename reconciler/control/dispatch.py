@@ -15,13 +15,14 @@ from typing import Any, Protocol, cast
 
 from reconciler import __version__
 from reconciler.drivers import upstream
-from reconciler.drivers.upstream import Asked, Garbage, Progressed
+from reconciler.drivers.upstream import Garbage, Progressed
 from reconciler.model.calls import Lane, Refusal, Reply, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
 from reconciler.runtime.supervisor import Unready
-from reconciler.wire.jsonrpc import Framer, Oversized, Response
+from reconciler.wire.framing import Framer, Oversized
+from reconciler.wire.jsonrpc import Response
 
 MAX_GARBAGE = 20  # lines without meaning before the connector is started anew
 _READY_S = 30.0  # where no recipe says otherwise
@@ -260,8 +261,8 @@ class Connector(asyncio.Protocol):
             sent = self._calls.get(heard.number)
             if sent is not None:
                 sent.sink.progress(heard.progress, heard.total)
-        elif isinstance(heard, Asked):
-            self._transport.write(heard.line)
+        elif isinstance(heard, bytes):
+            self._transport.write(heard)
         elif isinstance(heard, Garbage):
             self._count_garbage(heard.why)
 
@@ -287,15 +288,12 @@ class Connector(asyncio.Protocol):
             self._count_garbage("an answer to a call that was never made")
 
     def _initialize(self, response: Response) -> None:
-        result = response.result
-        if type(result) is not dict or type(result.get("protocolVersion")) is not str:
-            self._break(
-                "StartTimeout",
-                f"the connector does not initialize: {upstream.fault(response) or 'no version'}",
-            )
+        fault = upstream.greeting_fault(response)
+        if fault is not None:
+            self._break("StartTimeout", f"the connector does not initialize: {fault}")
             return
         self._initialized = True
-        self._transport.write(upstream.initialized())
+        self._transport.write(upstream.INITIALIZED)
         self._instances.answered(self.name)
 
     def _take(self, number: int) -> _Sent | None:

@@ -33,20 +33,14 @@ class Progressed:
 
 
 @dataclass(slots=True)
-class Asked:
-    """The connector asks something of us: ``line`` refuses it."""
-
-    line: bytes
-
-
-@dataclass(slots=True)
 class Garbage:
     """A line that means nothing. It is counted."""
 
     why: str
 
 
-Heard = Response | Progressed | Asked | Garbage | None
+# An answer to a number of ours, progress, a line to send back, what means nothing, or what may be ignored.
+Heard = Response | Progressed | bytes | Garbage | None
 
 
 def initialize(number: int, version: str) -> bytes:
@@ -59,9 +53,8 @@ def initialize(number: int, version: str) -> bytes:
     return jsonrpc.encode({"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params})
 
 
-def initialized() -> bytes:
-    """The line that ends the handshake."""
-    return jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
+# The line that ends the handshake.
+INITIALIZED = jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
 
 def ping(number: int) -> bytes:
@@ -85,14 +78,14 @@ def cancel(number: int) -> bytes:
 
 
 def read(line: bytes) -> Heard:
-    """What a connector's line means: an answer to a number of ours, or another thing; None may be ignored."""
+    """What a connector's line means."""
     message = jsonrpc.decode(line)
     if type(message) is Response:
         return message if type(message.id) is int else Garbage("an answer to an id that was never given")
     if isinstance(message, Notification):
         return _progress(message.params) if message.method == "notifications/progress" else None
     if isinstance(message, Request):
-        return Asked(_refusal(message.id, message.method))
+        return _refusal(message.id, message.method)
     return Garbage(message.message if isinstance(message, Fault) else "")
 
 
@@ -102,8 +95,15 @@ def owner(head: bytes) -> int | None:
     return int(match[1]) if match else None
 
 
-def fault(response: Response) -> str:
-    """A connector's JSON-RPC error as a diagnostic; "" when the answer is none."""
+def greeting_fault(response: Response) -> str | None:
+    """What is wrong with the answer to ``initialize``, or None."""
+    result = response.result
+    if type(result) is dict and type(result.get("protocolVersion")) is str:
+        return None
+    return _error(response) or "it names no protocol version"
+
+
+def _error(response: Response) -> str:
     return f"error {response.error[0]}: {_cut(response.error[1])}" if response.error else ""
 
 
@@ -111,7 +111,7 @@ def reply(response: Response) -> Reply:
     """What an answer to ``tools/call`` says: a result, or a refusal with the connector's own code."""
     result = response.result
     if type(result) is not dict:
-        return Refusal("unavailable", fault(response) or "the answer is not an object")
+        return Refusal("unavailable", _error(response) or "the answer is not an object")
     if "isError" in result and result["isError"] is not False:
         return _refused(result)
     structured = result.get("structuredContent")

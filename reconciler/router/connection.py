@@ -11,11 +11,12 @@ import socket
 from collections import deque
 from typing import Protocol, cast
 
-from reconciler.router import mcp
+from reconciler.router import answers, mcp
 from reconciler.router.flight import Exchange, Flight, Guest
 from reconciler.router.peers import Peer, is_own, peer_of
 from reconciler.wire import jsonrpc
-from reconciler.wire.jsonrpc import Framer, Id, Oversized
+from reconciler.wire.framing import MAX_LINE, Framer, Oversized
+from reconciler.wire.jsonrpc import Id
 
 NO_SESSION = 1  # our own JSON-RPC code: the connection belongs to no session; the message says why
 _TURN = 32  # messages of one connection before the others have their turn
@@ -24,7 +25,7 @@ _HIGH_WATER = 2**20
 _MAX_UNREAD = 8 * 2**20  # bytes that a stalled agent may leave unread…
 _STALL_S = 1.0  # …for longer than this
 _MAX_STALL_S = 10.0
-_TOO_LONG = f"a line has more than {jsonrpc.MAX_LINE} bytes"
+_TOO_LONG = f"a line has more than {MAX_LINE} bytes"
 
 
 class House(Protocol):
@@ -148,7 +149,7 @@ class Connection(asyncio.Protocol):
     def shut(self) -> None:
         """The door closes: subscriptions are answered, calls end, what was written still goes out."""
         for listen in self._listens.values():
-            self._send(mcp.listened(listen))
+            self._send(answers.listened(listen))
         for flight in list(self._flights.values()):
             flight.cancel()
         self._transport.close()
@@ -221,7 +222,7 @@ class Connection(asyncio.Protocol):
             self._send(jsonrpc.error(listen.id, jsonrpc.INTERNAL_ERROR, "too many subscriptions"))
         else:
             self._listens[listen.id] = listen
-            self._send(mcp.acknowledged(listen))
+            self._send(answers.acknowledged(listen))
 
     def _send(self, line: bytes) -> None:
         if self._closing:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import PurePosixPath
 
 from reconciler.model.routes import ScopeFolder
 
@@ -275,9 +274,3 @@ def _name(place: Spot, hidden: str) -> None:
 
 def _short(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, "unknown")
-
-
-def suffix(name: str) -> str:
-    """The file name's ending, for a blob that programs tell by it; at most eight plain characters."""
-    ending = PurePosixPath(name).suffix
-    return ending if ending[1:].isalnum() and ending.isascii() and len(ending) <= 9 else ""

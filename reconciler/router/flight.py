@@ -14,7 +14,7 @@ from typing import Protocol, assert_never
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
 from reconciler.model.problems import Bug
 from reconciler.model.routes import AgentRoutes, Route
-from reconciler.router import mcp
+from reconciler.router import answers, mcp
 from reconciler.router.call import (
     Answer,
     HandOver,
@@ -164,7 +164,7 @@ class Flight:
         token = self.ask.token
         if token is not None and not self.over and progress > self._told:
             self._told = progress
-            self._client.report(mcp.progress(token, progress, total))
+            self._client.report(answers.progress(token, progress, total))
 
     def done(self, reply: Reply) -> None:
         """The answer to the sent call."""
@@ -239,9 +239,9 @@ class Flight:
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True
         if type(outcome) is Answer:
-            line: bytes | None = mcp.success(self.ask, outcome.structured)
+            line: bytes | None = answers.success(self.ask, outcome.structured)
         elif type(outcome) is Refused:
-            line = mcp.failure(self.ask, outcome.code, outcome.detail)
+            line = answers.failure(self.ask, outcome.code, outcome.detail)
         else:
             line = None
         self._client.answered(self, line)

@@ -7,6 +7,7 @@ other; the connector meets bytes and file names, never a path. All that was open
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from reconciler.model.routes import ScopeFolder
@@ -63,7 +64,7 @@ class HandOff:
                 opened.append(files.read(self._scope, path, self._look.max_bytes))
         for name, path in self._look.outputs.items():
             spot = files.spot(self._scope, path)
-            self._spots[name] = (spot, f"{self._call}-o{len(self._spots)}{files.suffix(spot.name)}")
+            self._spots[name] = (spot, f"{self._call}-o{len(self._spots)}{_suffix(spot.name)}")
 
     def fill(self) -> dict[str, Any]:
         """Copy the inputs into the inbox. Returns what stands in their place, by property; raises Denied."""
@@ -105,7 +106,7 @@ class HandOff:
             self._inbox = self._outbox = -1
 
     def _copied(self, name: str, opened: files.Opened) -> dict[str, Any]:
-        blob = f"{self._call}-i{len(self._blobs)}{files.suffix(opened.name)}"
+        blob = f"{self._call}-i{len(self._blobs)}{_suffix(opened.name)}"
         self._blobs.append(blob)
         copied = files.hand_in(
             opened, self._inbox, blob, max_bytes=self._look.max_bytes, wanted=self._goes_on
@@ -115,3 +116,9 @@ class HandOff:
 
     def _goes_on(self) -> bool:
         return self.wanted
+
+
+def _suffix(name: str) -> str:
+    """The file name's ending, for a blob that programs tell by it; at most eight plain characters."""
+    ending = PurePosixPath(name).suffix
+    return ending if ending[1:].isalnum() and ending.isascii() and len(ending) <= 9 else ""

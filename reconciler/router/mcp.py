@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from reconciler.model.contract import Contract, Tool
+from reconciler.model.contract import Tool
 from reconciler.model.routes import Route
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id, Message, Notification, Request
@@ -23,7 +23,6 @@ SUPPORTED = (MODERN, *reversed(LEGACY))  # newest first
 
 UNSUPPORTED_VERSION = -32022
 MISSING_CAPABILITY = -32021
-ERROR_KEY = "ai.handler/error"
 
 # What an agent reads for the codes that the router itself may answer, where the interface has no sentence.
 ROUTER_TEXTS = {
@@ -33,15 +32,11 @@ ROUTER_TEXTS = {
     "unavailable": "the service cannot answer now; retrying later may work",
 }
 
-_META = "io.modelcontextprotocol/"
-_VERSION = _META + "protocolVersion"
+META = "io.modelcontextprotocol/"
+_VERSION = META + "protocolVersion"
 _NO_META: Mapping[str, Any] = {}
-_TASKS = _META + "tasks"
+_TASKS = META + "tasks"
 _PAGE = 100  # tools in one page of a list
-_INLINE_TEXT = 64 * 1024  # structured JSON above this is not said twice
-_LONG_ANSWER = orjson.dumps(
-    "The answer is long: read it in structuredContent, which holds all of it."
-).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ class Offer:
 
 @dataclass(slots=True)
 class Call:
-    """``tools/call``: run the law of a call, then answer with ``success`` or ``failure``."""
+    """``tools/call``: run the law of a call, then answer as ``answers`` writes it."""
 
     id: Id
     offer: Offer
@@ -72,7 +67,7 @@ class Cancel:
 
 @dataclass(slots=True)
 class Listen:
-    """``subscriptions/listen``: send ``acknowledged`` now, and ``listened`` when the door closes."""
+    """``subscriptions/listen``: acknowledge it now, and answer when the door closes."""
 
     id: Id
 
@@ -112,67 +107,6 @@ def answer(face: Face, message: Message) -> Action:
     return None  # an answer: we never ask an agent anything
 
 
-def success(call: Call, structured: bytes) -> bytes:
-    """The line of a call that went well: the structured answer, and the identical JSON as text (S2).
-
-    Above 64 KiB the text only says where to look.
-    """
-    text = _LONG_ANSWER if len(structured) > _INLINE_TEXT else orjson.dumps(structured.decode()).decode()
-    kind = '"resultType":"complete",' if call.modern else ""
-    head = (
-        f'{{"jsonrpc":"2.0","id":{orjson.dumps(call.id).decode()},"result":{{{kind}'
-        f'"content":[{{"type":"text","text":{text}}}],"structuredContent":'
-    )
-    return b"".join((head.encode(), structured, b"}}\n"))
-
-
-def failure(call: Call, code: str, detail: str = "") -> bytes:
-    """The line of a call that did not: prose, then the JSON object, and a machine copy under our own key.
-
-    Measured: ``structuredContent`` on errors and a text of pure JSON are both replaced by a complaint in some
-    harnesses; this form survived in all.
-    """
-    message = error_text(call.offer.route.contract, code)
-    if detail:
-        message = f"{message}: {detail}"
-    body = {"error": code, "message": message}
-    text = f"{call.offer.tool.name} ended with the error {code}: {message}\n{orjson.dumps(body).decode()}"
-    value: dict[str, Any] = {"resultType": "complete"} if call.modern else {}
-    value |= {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_KEY: body}}
-    return jsonrpc.result(call.id, value)
-
-
-def error_text(contract: Contract, code: str) -> str:
-    """The sentence an agent reads for a code: the interface's own, else the router's."""
-    return contract.errors.get(code) or ROUTER_TEXTS[code]
-
-
-def progress(token: Id, done: float, total: float | None) -> bytes:
-    """The line that reports progress; never a connector's words."""
-    params: dict[str, Any] = {"progressToken": token, "progress": done}
-    if total is not None:
-        params["total"] = total
-    return jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-
-
-def acknowledged(listen: Listen) -> bytes:
-    """The first line of a subscription. It honours nothing: what a session sees never changes."""
-    return jsonrpc.encode(
-        {
-            "jsonrpc": "2.0",
-            "method": "notifications/subscriptions/acknowledged",
-            "params": {"notifications": {}, "_meta": {_META + "subscriptionId": listen.id}},
-        }
-    )
-
-
-def listened(listen: Listen) -> bytes:
-    """The last line of a subscription, when the door closes."""
-    return jsonrpc.result(
-        listen.id, {"resultType": "complete", "_meta": {_META + "subscriptionId": listen.id}}
-    )
-
-
 def instructions(routes: Sequence[Route]) -> str:
     """What an agent is told of its services: what each is for, how it stands, and what error codes mean."""
     lines = ["Services you can call. They say what they do; who provides it may change."]
@@ -209,8 +143,8 @@ def _modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
     version = meta[_VERSION]
     if type(version) is not str:
         return _refuse(request, jsonrpc.INVALID_PARAMS, "the protocol version in _meta must be a string")
-    if type(meta.get(_META + "clientCapabilities")) is not dict:
-        return _refuse(request, jsonrpc.INVALID_PARAMS, f"_meta needs {_META}clientCapabilities, an object")
+    if type(meta.get(META + "clientCapabilities")) is not dict:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, f"_meta needs {META}clientCapabilities, an object")
     if version != MODERN:
         return _refuse(
             request,
@@ -243,7 +177,7 @@ def _legacy(face: Face, request: Request) -> Action:
         case "tools/list":
             return _list(face, request, b"")
         case "server/discover":
-            words = f"_meta needs {_META}protocolVersion and {_META}clientCapabilities"
+            words = f"_meta needs {META}protocolVersion and {META}clientCapabilities"
             return _refuse(request, jsonrpc.INVALID_PARAMS, words)
         case _:
             return _refuse(request, jsonrpc.METHOD_NOT_FOUND, "no such method")
@@ -257,7 +191,7 @@ def _discover(face: Face, request: Request, _: Mapping[str, Any]) -> Action:
         "instructions": instructions(face.routes),
         "ttlMs": 0,
         "cacheScope": "private",
-        "_meta": {_META + "serverInfo": {"name": face.name, "version": face.version}},
+        "_meta": {META + "serverInfo": {"name": face.name, "version": face.version}},
     }
     return jsonrpc.result(request.id, value)
 
@@ -290,7 +224,7 @@ def _page_start(cursor: object, size: int) -> int | None:
 
 def _call_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
     if "task" in request.params:
-        extensions = meta[_META + "clientCapabilities"].get("extensions")
+        extensions = meta[META + "clientCapabilities"].get("extensions")
         if type(extensions) is not dict or _TASKS not in extensions:
             return _refuse(
                 request,

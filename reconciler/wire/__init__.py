@@ -2,5 +2,5 @@
 
 Lives here: framing, envelope checks, encoding. Pure.
 May import: model. Never: sockets, clocks, what a method means.
-Face: ``jsonrpc.Framer``, ``jsonrpc.decode``, ``jsonrpc.encode``.
+Face: ``framing.Framer``, ``jsonrpc.decode``, ``jsonrpc.encode``, ``strict.parse``.
 """

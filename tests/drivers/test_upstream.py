@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.drivers import upstream
-from reconciler.drivers.upstream import Asked, Garbage, Progressed
+from reconciler.drivers.upstream import Garbage, Progressed
 from reconciler.model.calls import Refusal, Result
 from reconciler.wire.jsonrpc import Response
 
@@ -32,7 +32,7 @@ def test_what_is_written_is_mcp() -> None:
     assert first["method"] == "initialize"
     assert first["params"]["protocolVersion"] == "2025-11-25"
     assert first["params"]["capabilities"] == {}
-    assert orjson.loads(upstream.initialized()) == {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert orjson.loads(upstream.INITIALIZED) == {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert orjson.loads(upstream.ping(5)) == {"jsonrpc": "2.0", "id": 5, "method": "ping"}
     assert orjson.loads(upstream.cancel(5))["params"] == {"requestId": 5}
     call = orjson.loads(upstream.call(5, "ocr_extract", {"a": 1}, progress=False))
@@ -124,14 +124,14 @@ def test_a_diagnostic_is_one_short_printable_line() -> None:
 @pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list", "elicitation/create", "x"])
 def test_what_a_connector_asks_of_us_is_refused(method: str) -> None:
     heard = upstream.read(line(id="q", method=method, params={}))
-    assert isinstance(heard, Asked)
-    answer = orjson.loads(heard.line)
+    assert isinstance(heard, bytes)
+    answer = orjson.loads(heard)
     assert (answer["id"], answer["error"]["code"]) == ("q", -32601)
 
 
 def test_a_ping_is_answered() -> None:
     heard = upstream.read(line(id="q", method="ping"))
-    assert heard == Asked(line(id="q", result={}))
+    assert heard == line(id="q", result={})
 
 
 @pytest.mark.parametrize("method", ["notifications/tools/list_changed", "notifications/message", "x"])
@@ -201,3 +201,9 @@ def test_no_answer_makes_the_reader_raise(result: Any) -> None:
 )
 def test_the_head_of_an_overlong_answer_may_say_whose_it_is(head: bytes, owner: int | None) -> None:
     assert upstream.owner(head) == owner
+
+
+def test_a_greeting_names_a_version() -> None:
+    assert upstream.greeting_fault(Response(0, {"protocolVersion": "2025-11-25"})) is None
+    assert upstream.greeting_fault(Response(0, {})) == "it names no protocol version"
+    assert upstream.greeting_fault(Response(0, None, (-32603, "no"))) == "error -32603: no"

@@ -280,14 +280,6 @@ def test_a_connector_s_output_is_one_plain_file_of_its_own(home: Path, box: int)
             left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("a.pdf", ".pdf"), ("a", ""), ("a.tar.gz", ".gz"), ("a.p/f", ""), ("a.é", ""), ("a.verylongone", "")],
-)
-def test_a_blob_keeps_a_plain_ending(name: str, wanted: str) -> None:
-    assert files.suffix(name) == wanted
-
-
 def swap_for_ever(inside: str, outside: str) -> None:
     libc = ctypes.CDLL(None)
     exchange = 2

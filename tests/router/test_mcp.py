@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from reconciler.model.contract import Contract
-from reconciler.router import mcp
+from reconciler.router import answers, mcp
 from reconciler.router.mcp import Call, Cancel, Face, Listen
 from reconciler.wire import jsonrpc
 from tests.router import stage
@@ -192,12 +192,15 @@ def test_progress_is_reported_where_it_was_asked_for(token: Any) -> None:
     call = ask("tools/call", {"progressToken": token}, name="ocr_extract", arguments={})
     assert isinstance(call, Call)
     assert (call.token, call.modern) == (token, False)
-    assert orjson.loads(mcp.progress(token, 1, 3))["params"] == {
+    assert orjson.loads(answers.progress(token, 1, 3))["params"] == {
         "progressToken": token,
         "progress": 1,
         "total": 3,
     }
-    assert orjson.loads(mcp.progress(token, 0.5, None))["params"] == {"progressToken": token, "progress": 0.5}
+    assert orjson.loads(answers.progress(token, 0.5, None))["params"] == {
+        "progressToken": token,
+        "progress": 0.5,
+    }
 
 
 @pytest.mark.parametrize("token", [True, 1.5, {}, [1]])
@@ -231,67 +234,13 @@ def test_a_subscription_is_acknowledged_and_answered_at_the_end() -> None:
     listen = ask("subscriptions/listen", MODERN, notifications={"toolsListChanged": True})
     assert listen == Listen(7)
     tag = {"io.modelcontextprotocol/subscriptionId": 7}
-    assert orjson.loads(mcp.acknowledged(listen)) == {
+    assert orjson.loads(answers.acknowledged(listen)) == {
         "jsonrpc": "2.0",
         "method": "notifications/subscriptions/acknowledged",
         "params": {"notifications": {}, "_meta": tag},
     }
-    assert orjson.loads(mcp.listened(listen))["result"] == {"resultType": "complete", "_meta": tag}
+    assert orjson.loads(answers.listened(listen))["result"] == {"resultType": "complete", "_meta": tag}
     assert code("subscriptions/listen", MODERN, notifications=[]) == -32602
-
-
-def called(modern: bool = False, ident: Any = 7) -> Call:
-    served = face()
-    return Call(ident, served.offers["ocr_extract"], {}, modern)
-
-
-@pytest.mark.parametrize("modern", [False, True])
-@pytest.mark.parametrize("ident", [7, 'a"b\n'])
-def test_success_carries_the_structure_and_the_identical_json_as_text(modern: bool, ident: Any) -> None:
-    structured = orjson.dumps({"pages": [{"text": 'a "quoted"\nline \u2028 é'}]})
-    message = orjson.loads(mcp.success(called(modern, ident), structured))
-    assert message["id"] == ident
-    result = message["result"]
-    assert result["structuredContent"] == orjson.loads(structured)
-    assert result["content"] == [{"type": "text", "text": structured.decode()}]
-    assert result.get("resultType") == ("complete" if modern else None)
-    assert "isError" not in result
-
-
-def test_a_long_answer_is_not_said_twice() -> None:
-    structured = orjson.dumps({"pages": [{"text": "x" * 70_000}]})
-    result = orjson.loads(mcp.success(called(), structured))["result"]
-    assert result["structuredContent"] == orjson.loads(structured)
-    assert "structuredContent" in result["content"][0]["text"]
-    assert len(result["content"][0]["text"]) < 200
-
-
-@pytest.mark.parametrize(
-    ("word", "text"),
-    [
-        ("unsupported_format", "the file is not a PDF or an image"),
-        ("unavailable", "the service is down or out of quota; retrying later may work"),
-        ("limit", mcp.ROUTER_TEXTS["limit"]),
-        ("refused", mcp.ROUTER_TEXTS["refused"]),
-    ],
-)
-def test_an_error_is_prose_then_json_with_a_copy_for_machines(word: str, text: str) -> None:
-    result = orjson.loads(mcp.failure(called(), word))["result"]
-    assert result["isError"] is True
-    assert "structuredContent" not in result
-    first, second = result["content"][0]["text"].split("\n")
-    assert text in first
-    with pytest.raises(orjson.JSONDecodeError):
-        orjson.loads(first)
-    body = {"error": word, "message": text}
-    assert orjson.loads(second) == body
-    assert result["_meta"] == {"ai.handler/error": body}
-
-
-def test_an_invalid_input_names_the_field() -> None:
-    result = orjson.loads(mcp.failure(called(modern=True), "invalid_input", "path is missing"))["result"]
-    assert result["_meta"]["ai.handler/error"]["message"].endswith(": path is missing")
-    assert result["resultType"] == "complete"
 
 
 def test_instructions_speak_of_interfaces_and_their_state_never_of_who_provides_them() -> None:

@@ -1,0 +1,76 @@
+"""The lines that an agent is sent: how a call ended, how far it is, and what subscriptions hear. Pure."""
+
+from typing import Any
+
+import orjson
+
+from reconciler.model.contract import Contract
+from reconciler.router.mcp import META, ROUTER_TEXTS, Call, Listen
+from reconciler.wire import jsonrpc
+from reconciler.wire.jsonrpc import Id
+
+ERROR_KEY = "ai.handler/error"
+
+_INLINE_TEXT = 64 * 1024  # structured JSON above this is not said twice
+_LONG_ANSWER = '"The answer is long: read it in structuredContent, which holds all of it."'
+
+
+def success(call: Call, structured: bytes) -> bytes:
+    """The line of a call that went well: the structured answer, and the identical JSON as text (S2).
+
+    Above 64 KiB the text only says where to look.
+    """
+    text = _LONG_ANSWER if len(structured) > _INLINE_TEXT else orjson.dumps(structured.decode()).decode()
+    kind = '"resultType":"complete",' if call.modern else ""
+    head = (
+        f'{{"jsonrpc":"2.0","id":{orjson.dumps(call.id).decode()},"result":{{{kind}'
+        f'"content":[{{"type":"text","text":{text}}}],"structuredContent":'
+    )
+    return b"".join((head.encode(), structured, b"}}\n"))
+
+
+def failure(call: Call, code: str, detail: str = "") -> bytes:
+    """The line of a call that did not: prose, then the JSON object, and a machine copy under our own key.
+
+    Measured: ``structuredContent`` on errors and a text of pure JSON are both replaced by a complaint in some
+    harnesses; this form survived in all.
+    """
+    message = error_text(call.offer.route.contract, code)
+    if detail:
+        message = f"{message}: {detail}"
+    body = {"error": code, "message": message}
+    text = f"{call.offer.tool.name} ended with the error {code}: {message}\n{orjson.dumps(body).decode()}"
+    value: dict[str, Any] = {"resultType": "complete"} if call.modern else {}
+    value |= {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_KEY: body}}
+    return jsonrpc.result(call.id, value)
+
+
+def error_text(contract: Contract, code: str) -> str:
+    """The sentence an agent reads for a code: the interface's own, else the router's."""
+    return contract.errors.get(code) or ROUTER_TEXTS[code]
+
+
+def progress(token: Id, done: float, total: float | None) -> bytes:
+    """The line that reports progress; never a connector's words."""
+    params: dict[str, Any] = {"progressToken": token, "progress": done}
+    if total is not None:
+        params["total"] = total
+    return jsonrpc.encode({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+
+def acknowledged(listen: Listen) -> bytes:
+    """The first line of a subscription. It honours nothing: what a session sees never changes."""
+    return jsonrpc.encode(
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/subscriptions/acknowledged",
+            "params": {"notifications": {}, "_meta": {META + "subscriptionId": listen.id}},
+        }
+    )
+
+
+def listened(listen: Listen) -> bytes:
+    """The last line of a subscription, when the door closes."""
+    return jsonrpc.result(
+        listen.id, {"resultType": "complete", "_meta": {META + "subscriptionId": listen.id}}
+    )

@@ -1,0 +1,73 @@
+"""A byte stream cut into lines: at 0x0A only, each bounded, whole again after one that was too long. Pure."""
+
+from dataclasses import dataclass
+
+MAX_LINE = 4 * 2**20  # from agents; a connector's bound follows the interface's limits
+
+_HEAD = 256  # bytes of an oversized line that are kept, to see whose it was
+_SPACE = 0x20
+
+
+@dataclass(slots=True)
+class Oversized:
+    """A line above the bound, reported once and then dropped up to its end."""
+
+    head: bytes
+
+
+class Framer:
+    """Cuts a byte stream into lines at 0x0A, never holding more than ``limit`` bytes of one.
+
+    A longer line is reported once, as soon as it is too long, and skipped; the next line is whole again.
+    """
+
+    __slots__ = ("_parts", "_size", "dropped", "limit", "skipping")
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self.limit = limit
+        self.skipping = False
+        self.dropped = 0  # bytes of the line being skipped
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes | Oversized]:
+        """The lines that ``data`` completes, in order, blank ones left out. One may still have its end on."""
+        size = len(data)
+        if (  # one whole line: the usual case
+            not self._size
+            and not self.skipping
+            and data.find(b"\n") == size - 1
+            and 1 < size <= self.limit
+            and data[0] > _SPACE
+        ):
+            return [data]
+        lines: list[bytes | Oversized] = []
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._take(data[start:end], lines)
+            self._end(lines)
+            start = end + 1
+        if start < size:
+            self._take(data[start:] if start else data, lines)
+        return lines
+
+    def _take(self, piece: bytes, lines: list[bytes | Oversized]) -> None:
+        if self.skipping:
+            self.dropped += len(piece)
+            return
+        self._parts.append(piece)
+        self._size += len(piece)
+        if self._size > self.limit:
+            lines.append(Oversized(b"".join(self._parts)[:_HEAD]))
+            self.skipping, self.dropped = True, self._size
+            self._parts, self._size = [], 0
+
+    def _end(self, lines: list[bytes | Oversized]) -> None:
+        if self.skipping:
+            self.skipping = False
+            self.dropped = 0
+            return
+        line = b"".join(self._parts) if len(self._parts) != 1 else self._parts[0]
+        self._parts, self._size = [], 0
+        if line and not line.isspace():
+            lines.append(line)
