@@ -1,8 +1,8 @@
 """JSON read strictly, at the speed of orjson: what parsers are known to differ on is refused. Pure.
 
 orjson refuses bad UTF-8, lone surrogates, NaN and numbers beyond a double. What it lets through (duplicate
-keys, depth up to 1,023, integers beyond 64 bits turned into floats) is checked against the raw bytes: most often
-by writing the value again and finding the same bytes.
+keys, depth up to 1,023, integers beyond 64 bits turned into floats) is checked against the raw bytes, most
+often by writing the value again and finding the same bytes.
 """
 
 import json
