@@ -9,7 +9,7 @@ import json
 import sys
 from dataclasses import dataclass
 
-from reconciler.control import folders, once
+from reconciler.control import folders, lock, once
 from reconciler.doors import client, columns, lines, standing, tables, usage
 
 _WAIT_S = 120.0
@@ -79,9 +79,7 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
         control = client.Client(settings.config)
         report = control.ask("apply", params, (wait_s if wish.wait else 0) + _MORE_S)
     except client.NoController:
-        report = once.apply(folders.configuration(settings.config))
-        if not settings.quiet:
-            sys.stderr.write("handler: no controller runs, so nothing runs until 'handlerd' does\n")
+        report = _applied_here(settings)
     _show(report, settings)
     if _errors(report):
         return 1
@@ -92,6 +90,17 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
         )
         return 3
     return 0
+
+
+def _applied_here(settings: usage.Settings) -> lines.Json:
+    """Apply without a controller; raises ``Stopped`` while one is starting or stopping."""
+    try:
+        report = once.apply(folders.configuration(settings.config))
+    except lock.Held as held:
+        raise usage.Stopped(f"cannot apply: {held}, and it does not answer yet: try again") from None
+    if not settings.quiet:
+        sys.stderr.write("handler: no controller runs, so nothing runs until 'handlerd' does\n")
+    return report
 
 
 def _previewed(settings: usage.Settings) -> lines.Json:

@@ -98,9 +98,9 @@ def _told(fault: Exception, command: str, settings: usage.Settings) -> int:
     if isinstance(fault, usage.Stopped):
         sys.stderr.write(f"handler: {fault}\n")
         return code
-    if isinstance(fault, OSError) and fault.strerror:
-        where = f" {fault.filename}" if fault.filename else ""
-        sys.stderr.write(f"handler: cannot go on: {fault.strerror}{where}\n")
+    if isinstance(fault, OSError):
+        where = f": {fault.filename}" if fault.filename else ""
+        sys.stderr.write(f"handler: cannot go on: {fault.strerror or fault}{where}\n")
         return code
     sys.stderr.write(f"handler: '{command}' met a fault of its own; the details are in {_kept()}\n")
     if settings.verbose:

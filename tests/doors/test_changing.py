@@ -1,12 +1,14 @@
 """diff and apply: golden words, what is asked of the controller, what happens without one, exit codes."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.control import lock
 from tests.doors import fakes
 from tests.doors.conftest import World
 
@@ -133,6 +135,22 @@ def test_without_a_controller_the_same_is_decided_here_and_nothing_runs(world: W
     assert status.code == 1
     assert "nothing runs until handlerd does" in status.out
     assert world.handler("apply", "--wait", "--timeout", "1", "-c", "config").code == 3
+
+
+def test_a_controller_that_does_not_answer_yet_is_told(world: World) -> None:
+    assert world.handler("init", "config").code == 0
+    with lock.held(world.state):
+        ran = world.handler("apply", "-c", "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"held by process {os.getpid()}" in ran.err
+
+
+def test_a_configuration_that_is_not_there_exits_2(world: World) -> None:
+    for line in ("diff", "apply", "validate"):
+        ran = world.handler(line, "-c", "nowhere")
+        assert (ran.code, ran.out) == (2, "")
+        assert "nowhere" in ran.err
+        assert "fault of its own" not in ran.err
 
 
 def test_a_broken_file_stops_nothing_else(world: World, config_with_a_break: Path) -> None:
