@@ -409,15 +409,27 @@ TREES = st.builds(
 LAYERS = st.fixed_dictionaries({Layer.CATALOG: TREES, Layer.CONFIG: TREES})
 
 
-@given(st.lists(LAYERS, min_size=2, max_size=3))
-@settings(max_examples=40)
-def test_reading_on_from_before_gives_what_a_first_reading_gives(steps: list[dict[Layer, Tree]]) -> None:
+def goes_on(steps: list[dict[Layer, Tree]]) -> None:
     inventory = None
     for step in steps:
         inventory = load.inventory(step, inventory)
         assert picture(inventory) == picture(load.inventory(step))
 
 
+@given(st.lists(LAYERS, min_size=2, max_size=3))
+@settings(max_examples=25)
+def test_reading_on_from_before_gives_what_a_first_reading_gives(steps: list[dict[Layer, Tree]]) -> None:
+    goes_on(steps)
+
+
+@pytest.mark.slow
+@given(st.lists(LAYERS, min_size=2, max_size=5))
+@settings(max_examples=600, deadline=None)
+def test_reading_on_for_long_gives_what_a_first_reading_gives(steps: list[dict[Layer, Tree]]) -> None:
+    goes_on(steps)
+
+
+@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.one_of(PATHS, st.text(max_size=12)), st.one_of(BYTES, st.binary(max_size=60)), max_size=6
@@ -431,7 +443,7 @@ def test_no_tree_makes_it_raise(files: dict[str, bytes]) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=60)
+@settings(max_examples=50)
 def test_any_bytes_in_an_object_s_file_refuse_it_or_are_it(data: bytes) -> None:
     inventory = load.inventory({Layer.CONFIG: Tree("r", {"bindings/a.toml": data})})
     ref = ObjectRef(Kind.BINDING, "a")

@@ -497,7 +497,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.sampled_from(sorted(HEADS)), st.dictionaries(KEYS, VALUES, max_size=6))
 def test_any_values_are_a_record_or_placed_problems(file: str, values: dict[str, object]) -> None:
     try:
