@@ -83,6 +83,9 @@ class ObjectRef:
             raise ValueError(f"cannot read {text!r} as an object: write KIND/NAME, like binding/ocr-perso")
         return cls(kind, name)
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # ten thousand are hashed at each look: strings keep theirs
+
     def __str__(self) -> str:
         return f"{self.kind.value}/{self.name}"
 
@@ -105,6 +108,9 @@ class InstanceName:
 
     binding: str
     digest: str
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def __str__(self) -> str:
         return f"{self.binding}@{self.digest[:SHOWN_DIGEST]}"

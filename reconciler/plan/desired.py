@@ -9,6 +9,8 @@ which a property test holds to.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress, count
+from operator import is_not
 from typing import cast
 
 from reconciler.admission.admit import Admission
@@ -19,6 +21,10 @@ from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.resources import Agent, Binding, Connector, Interface, Record
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.plan import making, routing
+
+_FEW = 64  # objects out of their order, up to which two lists are compared by running along them
+
+Resources = Mapping[ObjectRef, Resource[Record]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +83,7 @@ class _Run:
         self._refusals: dict[str, tuple[Problem, ...]] = {}
         self._pinned: dict[Resource[Connector], Pinned] = {}
         self._clients: dict[str, frozenset[str]] = {}
+        self._touched: tuple[Collection[str], Collection[str]] | None = None  # agents, bindings; None: all
 
     def everything(self) -> None:
         """Make every instance and every agent's routes, from what was made before where it fits."""
@@ -114,16 +121,26 @@ class _Run:
             if found := self._in_force(Kind.AGENT, name):
                 self._answer(cast("Resource[Agent]", found))
         self._refuse(touched)
+        self._touched = (frozenset(touched), frozenset(bindings))
 
     def desired(self, generation: int) -> Desired:
         """Everything together."""
         table = RouteTable(generation, self._agents, self._recipes)
         before = self._previous
-        if before and self._agents == before.table.agents and self._recipes == before.recipes:
+        if before and not self._differs(before.table):
             table = before.table
         memory = Memory(self._admission, self._kit, self._home, self._made, self._pinned, self._clients)
         code = {one.digest: one for one in self._pinned.values()}
         return Desired(table, table.recipes, code, self._refusals, memory)
+
+    def _differs(self, before: RouteTable) -> bool:
+        """Whether the table says something else; where only a little was made anew, only that is compared."""
+        if self._touched is None:
+            return self._agents != before.agents or self._recipes != before.recipes
+        agents, bindings = self._touched
+        if any(before.agents.get(name) is not self._agents.get(name) for name in agents):
+            return True
+        return any(_name(self._past.made.get(name)) != _name(self._made.get(name)) for name in bindings)
 
     # instances
 
@@ -190,12 +207,15 @@ class _Run:
         return self._admission.in_force.get(ObjectRef(kind, name))
 
 
+def _name(made: making.Made | None) -> InstanceName | None:
+    return made.name if made else None
+
+
 def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] | None:
     """The bindings and agents that must be made anew; None when something changed that they all may rest
     on.
     """
-    old, new = set(before.in_force.values()), set(after.in_force.values())
-    refs = {one.ref for one in old ^ new} | (before.unusable ^ after.unusable)
+    refs = _moved(before.in_force, after.in_force) | (before.unusable ^ after.unusable)
     if any(ref.kind in (Kind.INTERFACE, Kind.CONNECTOR) for ref in refs):
         return None
     if before.contracts != after.contracts:
@@ -207,3 +227,24 @@ def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] |
     if before.refused is not after.refused:
         agents |= {ref.name for ref in before.refused.keys() | after.refused.keys() if ref.kind is Kind.AGENT}
     return {ref.name for ref in refs if ref.kind is Kind.BINDING}, agents
+
+
+def _moved(before: Resources, after: Resources) -> set[ObjectRef]:
+    """What is not the same object in both.
+
+    Ten thousand unchanged objects are passed over by comparing two lists of addresses, which touches none
+    of them: hashing each would cost more than everything else in a look. An edit takes few out of their
+    order; where many are, each is looked up.
+    """
+    olds, news = list(before.values()), list(after.values())
+    odd: list[Resource[Record]] = []
+    while len(odd) < _FEW:
+        alike = next(compress(count(), map(is_not, olds, news)), min(len(olds), len(news)))
+        olds, news = olds[alike:], news[alike:]
+        if olds and (not news or after.get(olds[0].ref) is not news[0]):
+            odd.append(olds.pop(0))
+        elif news:
+            odd.append(news.pop(0))
+        else:
+            break
+    return {one.ref for one in (*odd, *olds, *news) if before.get(one.ref) is not after.get(one.ref)}

@@ -244,3 +244,18 @@ def _only(found: Desired, agent_name: str) -> object:
 def test_instance_names_are_those_of_their_recipes() -> None:
     found = desired(SMALL)
     assert all(isinstance(name, InstanceName) and name == one.name for name, one in found.recipes.items())
+
+
+@given(st.data())
+def test_what_moved_is_found_whatever_the_order(data: st.DataObject) -> None:
+    from reconciler.plan.desired import _moved
+
+    pool = list(admitted(SMALL).in_force.values())
+    other = list(admitted(SMALL).in_force.values())  # other objects of the same names
+    picks = [
+        [one for pair in zip(pool, other, strict=True) if (one := data.draw(st.sampled_from((*pair, None))))]
+        for _ in range(2)
+    ]
+    before, after = ({one.ref: one for one in data.draw(st.permutations(pick))} for pick in picks)
+    expected = {ref for ref in before.keys() | after.keys() if before.get(ref) is not after.get(ref)}
+    assert _moved(before, after) == expected
