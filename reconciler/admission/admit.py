@@ -11,18 +11,28 @@ holds to. Nothing here is a rule.
 import operator
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, count
 from typing import cast
 
 from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, wiring
 from reconciler.admission.selection import Selected
-from reconciler.admission.view import Key, LockKey, Surroundings, View, inside, lock_is_unread
+from reconciler.admission.view import (
+    MAX_TOLD,
+    Key,
+    LockKey,
+    Surroundings,
+    View,
+    enough,
+    inside,
+    lock_is_unread,
+)
 from reconciler.config import places
+from reconciler.config.codes import TOO_MANY
 from reconciler.model.contract import Contract, compiled
 from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
-from reconciler.model.problems import Problem, Severity, in_order
+from reconciler.model.problems import Problem, Severity, Span, in_order
 from reconciler.model.resources import Agent, Binding, Connector, Interface, Project, Record
 
 __all__ = ["Admission", "Selected", "Surroundings", "admit"]
@@ -184,7 +194,7 @@ class _Run:
         found, contract, selected = self._rules(resource)
         if resource.layer is Layer.CATALOG:  # what ships cannot be changed by whoever would read a warning
             found = [problem for problem in found if problem.severity is Severity.ERROR]
-        problems = in_order(places.placed(problem, self.inventory) for problem in found) if found else ()
+        problems = in_order(places.placed(one, self.inventory) for one in _told(found)) if found else ()
         errors = tuple(problem for problem in problems if problem.severity is Severity.ERROR)
         return Verdict(resource, problems, frozenset(self.view.reads), contract, selected, errors)
 
@@ -202,13 +212,13 @@ class _Run:
                 contract = judged.contract
             case Connector():
                 connector = cast("Resource[Connector]", resource)
-                found += [problem for rule in connectors.RULES for problem in rule(view, connector)]
+                found += enough(problem for rule in connectors.RULES for problem in rule(view, connector))
             case Binding():
                 binding = cast("Resource[Binding]", resource)
-                found += [problem for rule in bindings.RULES for problem in rule(view, binding)]
+                found += enough(problem for rule in bindings.RULES for problem in rule(view, binding))
             case Project():
                 project = cast("Resource[Project]", resource)
-                found += [problem for rule in wiring.PROJECT_RULES for problem in rule(view, project)]
+                found += enough(problem for rule in wiring.PROJECT_RULES for problem in rule(view, project))
             case Agent():
                 problems, selected = agents.judged(view, cast("Resource[Agent]", resource))
                 found += problems
@@ -387,6 +397,24 @@ class _Run:
             return self.previous.problems
         said = [problem for verdict in self.verdicts.values() for problem in verdict.problems]
         return in_order([*self.inventory.problems, *frozen.locks_name_what_is_there(self.inventory), *said])
+
+
+def _told(found: list[Problem]) -> Iterable[Problem]:
+    """What is said of one object: everything, or the first errors and that there are more."""
+    errors = [problem for problem in found if problem.severity is Severity.ERROR]
+    if len(errors) <= MAX_TOLD:
+        return found
+    more = replace(
+        errors[MAX_TOLD],
+        code=TOO_MANY,
+        what="more problems are not listed",
+        why=f"more than {MAX_TOLD} problems of one object have one cause",
+        mend="mend the first ones and look again",
+        at=Span(errors[0].at.file),
+        path=(),
+        candidates=(),
+    )
+    return (*errors[:MAX_TOLD], more)
 
 
 def _lacking(form: Resource[Record], in_force: Resources) -> tuple[tuple[str, ...], bool]:

@@ -23,6 +23,8 @@ _KEY = re.compile(r"^(?P<key>[A-Za-z_-]+):[ \t]*(?P<value>.*?)[ \t\r]*$")
 _BLOCK = re.compile(r"[>|][+-]?")  # YAML's block scalars: the text stands on the lines below
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters that show nothing
 _SELECTORS = ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x180B, 0x180F))
+_EMOJI = frozenset("\ufe0e\ufe0f")  # as text, as a picture
+_JOINERS = frozenset("\u200c\u200d")
 _HIDDEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -35,14 +37,28 @@ class Hidden:
 
 
 def hidden(text: str) -> Hidden | None:
-    """The first character of a text that a reader does not see, or None."""
+    """The first character of a text that a reader does not see, or None.
+
+    Joiners between letters of scripts that need them, and one emoji selector after its sign, are seen.
+    """
     for match in _UNUSUAL.finditer(text):
-        ch = match[0]
-        if ch == "\r" and text[match.end() : match.end() + 1] == "\n":
+        ch, before, after = (
+            match[0],
+            text[match.start() - 1 : match.start()],
+            text[match.end() : match.end() + 1],
+        )
+        if (ch == "\r" and after == "\n") or (ch in _JOINERS and _joins(before, after)):
+            continue
+        if ch in _EMOJI and not before.isascii() and not _unseen(before) and before not in _EMOJI:
             continue
         if _unseen(ch):
             return Hidden(match.start(), f"U+{ord(ch):04X} {unicodedata.name(ch, 'unnamed')}")
     return None
+
+
+def _joins(before: str, after: str) -> bool:
+    seen = before in _EMOJI or not _unseen(before or "\0")
+    return seen and not before.isascii() and not after.isascii() and not _unseen(after)
 
 
 def _unseen(ch: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.admission import frozen, guidance, suites, tools
-from reconciler.admission.view import View, inside, whole_path
+from reconciler.admission.view import View, enough, inside, whole_path
 from reconciler.model.contract import Contract, compiled
 from reconciler.model.inventory import Resource
 from reconciler.model.problems import Problem, Severity, Span, quoted
@@ -30,20 +30,28 @@ class Judged:
 
 def judged(view: View, interface: Resource[Interface]) -> Judged:
     """Judge one interface version by every rule."""
-    found = [problem for rule in RULES for problem in rule(view, interface)]
+    found = list(enough(problem for rule in RULES for problem in rule(view, interface)))
     listed_tools, unreadable = tools.read(interface)
     found += unreadable
+    contract = None
     if listed_tools:
-        found += tools.problems(interface, listed_tools)
-        if view.locked(interface.layer, interface.ref.name) is None and not refuses(found):
-            found += tools.official_findings(interface, listed_tools)
-        found += suites.problems(interface, listed_tools)
-    if refuses(found):
-        return Judged(tuple(found), None)
+        of_tools = list(enough(tools.problems(interface, listed_tools)))
+        if view.locked(interface.layer, interface.ref.name) is None and not refuses(of_tools):
+            of_tools += tools.official_findings(interface, listed_tools)
+        if not refuses(of_tools):
+            contract = _compiled(interface, of_tools)
+        found += of_tools
+    if contract is not None:
+        found += enough(suites.problems(interface, listed_tools))
+    return Judged(tuple(found), None if refuses(found) else contract)
+
+
+def _compiled(interface: Resource[Interface], found: list[Problem]) -> Contract | None:
     try:
-        return Judged(tuple(found), compiled(interface.spec, inside(interface)["tools.json"]))
+        return compiled(interface.spec, inside(interface)["tools.json"])
     except ValueError as fault:
-        return Judged((*found, tools.cannot_compile(interface, fault)), None)
+        found.append(tools.cannot_compile(interface, fault))
+        return None
 
 
 def refuses(problems: list[Problem]) -> bool:

@@ -55,7 +55,7 @@ class Selections:
         wanted = shared + requirements(agent)
         self._required: Mapping[str, Requirement] = {one.version.name: one for one in reversed(wanted)}
         effective = {**(choices(project) if project else {}), **choices(agent)}
-        doubtful = requirement_problems(view, wanted, ("A216", "A220"), agent.ref)
+        doubtful = requirement_problems(view, wanted, agent.ref)
         # A project's own faults are told there, once.
         problems = [problem for problem in doubtful if problem.at.file == agent.file]
         selected: list[Selected] = []
@@ -65,9 +65,11 @@ class Selections:
             problems += found + clash
             if one and not clash:
                 selected.append(one)
-        for name, one_required in self._required.items():
-            if name not in effective and view.interface(str(one_required.version)):
-                problems.append(self._missing(one_required))
+        problems += [
+            problem
+            for name, one in self._required.items()
+            if name not in effective and (problem := self._missing(one))
+        ]
         self.problems: tuple[Problem, ...] = tuple(problems)
         self.selected: tuple[Selected, ...] = tuple(selected)
 
@@ -249,9 +251,14 @@ class Selections:
         contract = self._view.contract(selected.interface)
         return frozenset(selected.tools if selected.tools is not None else contract.tools if contract else ())
 
-    def _missing(self, required: Requirement) -> Problem:
+    def _missing(self, required: Requirement) -> Problem | None:
         """The refusal that names the interface, why, the candidates and the command that mends it."""
         version, name = required.version, required.version.name
+        if self._view.interface(str(version)) is None:
+            if required.where is self._agent:
+                return None  # told already: it does not exist, or is refused
+            ref = ObjectRef(Kind.INTERFACE, str(version))
+            return waits(_WAITS, ref, Span(required.where.file), required.path, self._about)
         candidates = self._candidates(version)
         return Problem(
             code="A203",

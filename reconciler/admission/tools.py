@@ -6,6 +6,7 @@ deep nesting. Names follow S5 and fit the narrowest harness. The schemas inside 
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
@@ -25,7 +26,7 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
 _SAFE_INTEGER = 2**53 - 1  # beyond it a reader of floating point sees another number
 _MAX_HARNESS_NAME = 64  # mcp__<interface>__<tool> in the narrowest harness
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)  # possessive: an open string is read once
 _SIDES = ("inputSchema", "outputSchema")
 _KEYS: Mapping[str, type] = {
     "name": str,
@@ -74,11 +75,19 @@ def _strict(data: bytes) -> object:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"tools.json is not UTF-8 text (byte {error.start})") from error
+    if text.startswith("\ufeff"):
+        raise ValueError("tools.json starts with a byte order mark, which JSON does not have")
     try:
-        return json.loads(text, object_pairs_hook=_record, parse_constant=_constant, parse_int=_integer)
+        value: object = _READER.decode(text)
     except json.JSONDecodeError as error:
+        fault = error.msg.lower().removesuffix(" starting at")
         where = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"tools.json is not JSON: {error.msg.lower()} at {where}") from error
+        raise ValueError(f"tools.json is not JSON: {fault} at {where}") from error
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a text holds half of a character (a lone surrogate)") from error
+    return value
 
 
 def _depth(data: bytes) -> int:
@@ -112,6 +121,17 @@ def _integer(digits: str) -> int:
     if len(digits) > len(str(_SAFE_INTEGER)) + 1 or abs(int(digits)) > _SAFE_INTEGER:
         raise ValueError(f"the number {quoted(digits)} is larger than every reader can hold")
     return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"the number {quoted(digits)} is larger than every reader can hold")
+    return number
+
+
+_READER = json.JSONDecoder(
+    object_pairs_hook=_record, parse_constant=_constant, parse_int=_integer, parse_float=_fraction
+)
 
 
 def _unreadable(what: str) -> Finding:

@@ -19,6 +19,8 @@ from reconciler.model.resources import Binding, Connector, Interface, Project, R
 
 R = TypeVar("R", bound=Record)
 LOCK = "handler.lock"
+MAX_TOLD = 50  # errors of one object that are told: whoever has more has one cause
+_MAX_WORD = 100  # beyond it a word is no misspelling
 
 
 class LockKey(NamedTuple):
@@ -179,8 +181,18 @@ def whole_path(resource: Resource[R], path: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that a misspelt one most likely means, or None."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word, list(known), n=1) if len(word) <= _MAX_WORD else ()
     return near[0] if near else None
+
+
+def enough(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Problems as they come, up to the number of errors that a person reads at once."""
+    errors = 0
+    for problem in problems:
+        yield problem
+        errors += problem.severity is Severity.ERROR
+        if errors > MAX_TOLD:
+            return
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,25 @@ from reconciler.model.problems import Path, Problem, Span, listed, quoted
 from reconciler.model.resources import Agent, Binding, Connector, Project, Selection
 
 SEVERAL = "llm"  # the one interface that may list several bindings (ruling 13)
-_PROJECT = {"unknown": "P201", "waits": "P202", "addon": "P203", "other": "P204", "several": "P205"}
-_AGENT = {"unknown": "A202", "waits": "A217", "addon": "A209", "other": "A204", "several": "A210"}
+# The same fault has a code of its own in each of the two kinds.
+_PROJECT = {
+    "unknown": "P201",
+    "waits": "P202",
+    "addon": "P203",
+    "other": "P204",
+    "several": "P205",
+    "version": "P206",
+    "versions": "P207",
+}
+_AGENT = {
+    "unknown": "A202",
+    "waits": "A217",
+    "addon": "A209",
+    "other": "A204",
+    "several": "A210",
+    "version": "A216",
+    "versions": "A220",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,21 +181,22 @@ def services_name_fitting_bindings(view: View, project: Resource[Project]) -> It
 
 def requirements_are_there(view: View, project: Resource[Project]) -> Iterator[Problem]:
     """A project requires versions that exist, one of each interface."""
-    yield from requirement_problems(view, requirements(project), ("P206", "P207"), project.ref)
+    yield from requirement_problems(view, requirements(project), project.ref)
 
 
-def requirement_problems(
-    view: View, wanted: list[Requirement], codes: tuple[str, str], about: ObjectRef
-) -> Iterator[Problem]:
-    """Unknown versions (first code), and two versions of one interface (second code)."""
+def requirement_problems(view: View, wanted: list[Requirement], about: ObjectRef) -> Iterator[Problem]:
+    """Versions that do not exist or are refused, and two versions of one interface."""
+    codes = _PROJECT if about.kind is Kind.PROJECT else _AGENT
     seen: dict[str, Requirement] = {}
     for one in wanted:
         ref = ObjectRef(Kind.INTERFACE, str(one.version))
         other = seen.setdefault(one.version.name, one)
-        if view.interface(str(one.version)) is None and not view.waits(ref):
+        if view.find(ref) is None and view.waits(ref):
+            yield waits(codes["waits"], ref, Span(one.where.file), one.path, about)
+        elif view.find(ref) is None:
             near = nearest(str(one.version), view.names(Kind.INTERFACE))
             yield Problem(
-                code=codes[0],
+                code=codes["version"],
                 what=f"interface {quoted(one.version)} does not exist",
                 why="only a version that is there can be required",
                 mend=f"write {quoted(near)}" if near else f"add interfaces/{one.version}/interface.toml",
@@ -190,7 +208,7 @@ def requirement_problems(
             )
         elif other.version != one.version:
             yield Problem(
-                code=codes[1],
+                code=codes["versions"],
                 what=f"{one.version} is required beside {other.version}",
                 why="an agent uses exactly one version of each interface",
                 mend=f"write {quoted(other.version)}",

@@ -1,11 +1,13 @@
 """Every problem of an interface version: the exact words, and that each mend mends."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from reconciler.admission import guidance
 from tests.admission import build
 from tests.admission.build import Files
 from tests.admission.table import Bad, check
@@ -488,13 +490,18 @@ def test_each_fault_is_told_in_its_own_words_and_its_mend_mends(bad: Bad) -> Non
         ('[{"a": -Infinity}]', "-Infinity is not a JSON number"),
         (f'[{{"a": {2**53}}}]', f"the number '{2**53}' is larger than every reader can hold"),
         (f"[{'9' * 5000}]", f"the number '{'9' * 79}…' is larger than every reader can hold"),
+        ("[1e400]", "the number '1e400' is larger than every reader can hold"),
+        (
+            '["' + '\\"' * 100_000,
+            "tools.json is not JSON: unterminated string at line 1, column 2",
+        ),
         ("[" * 33 + "]" * 33, "tools.json is nested more than 32 deep"),
         ("[" * 200_000, "tools.json is nested more than 32 deep"),
         ('["' + "x" * 262_144 + '"]', "tools.json has 262148 bytes, more than 262144"),
         (b'["\xff"]', "tools.json is not UTF-8 text (byte 2)"),
         (
             b"\xef\xbb\xbf[]",
-            "tools.json is not JSON: unexpected utf-8 bom (decode using utf-8-sig) at line 1, column 1",
+            "tools.json starts with a byte order mark, which JSON does not have",
         ),
     ],
 )
@@ -503,10 +510,53 @@ def test_json_that_two_readers_could_read_differently_is_refused(text: str | byt
     assert build.only(admission, "I202").what == what
 
 
-def test_a_lone_surrogate_is_a_character_that_no_one_sees() -> None:
-    text = json.dumps([build.tool()]).replace("Extract", "\\ud800xtract")
-    admission = build.judge(build.interface() | {TOOLS: text})
-    assert "U+D800" in build.only(admission, "I209").what
+def test_a_lone_surrogate_is_refused_also_in_a_key() -> None:
+    for text in ('[{"a": "\\ud800"}]', '[{"\\udfff": 1}]'):
+        admission = build.judge(build.interface() | {TOOLS: text})
+        assert build.only(admission, "I202").what == "a text holds half of a character (a lone surrogate)"
+
+
+SEEN = [
+    "plain",
+    "à côté",
+    "naïve\r\nline",
+    "✔\ufe0f done",
+    "👩🏽\u200d⚕\ufe0f",
+    "\u0645\u06cc\u200c\u062e\u0648",
+    "क्\u200dष",
+    "日本語",
+]
+UNSEEN = [
+    ("a\u200bb", 1),
+    ("a\u200db", 1),
+    ("✔\ufe0f\ufe0f", 2),
+    ("a\ufe0f", 1),
+    ("\ufe0f", 0),
+    ("x\ufe01", 1),
+    ("é\u200d\u200dé", 1),
+    ("lone\rreturn", 4),
+    ("\u2028", 0),
+    ("\x1b[0m", 0),
+    ("\U000e0041", 0),
+    ("\u3164", 0),
+    ("a\U000e0100", 1),
+    ("\u202eabc", 0),
+    ("\u2066abc", 0),
+    ("soft\u00adhyphen", 4),
+    ("\ue000", 0),
+]
+
+
+@pytest.mark.parametrize("text", SEEN)
+def test_texts_of_every_script_are_seen(text: str) -> None:
+    assert guidance.hidden(text) is None
+
+
+@pytest.mark.parametrize(("text", "offset"), UNSEEN)
+def test_what_no_one_sees_is_found_where_it_stands(text: str, offset: int) -> None:
+    found = guidance.hidden(text)
+    assert found is not None
+    assert found.offset == offset
 
 
 def test_a_suite_that_is_no_toml_says_where() -> None:
@@ -657,11 +707,9 @@ def test_a_list_of_files_at_the_top_is_admitted() -> None:
 
 
 def test_front_matter_may_be_written_as_people_write_it() -> None:
-    from reconciler.admission.guidance import front_matter
-
     text = '---\r\nname: "ocr"\r\ndescription: >-\r\n  Read\r\n  a scan.\r\n---\r\nbody: not this\r\n'
-    assert front_matter(text) == {"name": "ocr", "description": "Read a scan."}
-    assert front_matter("name: ocr\n") == {}
+    assert guidance.front_matter(text) == {"name": "ocr", "description": "Read a scan."}
+    assert guidance.front_matter("name: ocr\n") == {}
 
 
 def test_the_meta_schema_is_asked_for_drafts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -679,3 +727,76 @@ def test_the_meta_schema_is_asked_for_drafts_alone(monkeypatch: pytest.MonkeyPat
     assert not asked
     build.judge(build.interface())
     assert len(asked) >= 2
+
+
+def test_more_faults_than_a_person_reads_are_told_as_one_cause() -> None:
+    many = {f"x{n}": {"typ": "string"} for n in range(2000)}
+    admission = build.judge(bent(lambda one: one["outputSchema"]["properties"].update(many)))
+    assert len(admission.problems) == 51
+    last = build.only(admission, "S199")
+    assert last.what == "more problems are not listed"
+    assert last.about in admission.refused
+
+
+def test_warnings_never_hide_an_error() -> None:
+    loose = {"type": "object", "additionalProperties": False, "properties": {"t": {"type": "string"}}}
+    tools = [{**build.tool(f"ocr_t{n}"), "outputSchema": loose} for n in range(80)]
+    tools.append({**build.tool("ocr_last"), "outputSchema": OPEN})
+    assert build.only(build.judge(build.interface(tools=tools)), "I212").field_path == "[80].outputSchema"
+
+
+_WORD = st.sampled_from(
+    [
+        "type",
+        "properties",
+        "items",
+        "anyOf",
+        "$ref",
+        "$defs",
+        "required",
+        "pattern",
+        "format",
+        "enum",
+        "x",
+        "maxLength",
+    ]
+)
+_VALUE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.sampled_from(["object", "string", "#/$defs/x", "^a", "\u200b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORD, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.fixed_dictionaries({}, optional={"name": _VALUE, "description": _VALUE}), max_size=2),
+    _VALUE,
+    st.booleans(),
+)
+def test_no_json_makes_a_rule_raise(tools: list[dict[str, object]], schema: object, locked: bool) -> None:
+    lock = ("ocr/v1",) if locked else ()
+    build.judge(build.interface(tools=tools), lock=lock)
+    one = {**build.tool(), "inputSchema": schema if isinstance(schema, dict) else {"properties": schema}}
+    admission = build.judge(build.interface(tools=[one]), lock=lock)
+    assert admission.problems or admission.contracts
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.sampled_from(["name", "tool", "input", "expect", "tier", "x"]), _VALUE, max_size=6))
+def test_no_suite_makes_a_rule_raise(case: dict[str, object]) -> None:
+    from reconciler.config import words
+
+    def plain(value: object) -> object:
+        """TOML has no null."""
+        if isinstance(value, dict):
+            return {f"k{key.strip('$')}": plain(item) for key, item in value.items()}
+        return (
+            [plain(item) for item in value] if isinstance(value, list) else "none" if value is None else value
+        )
+
+    text = "[[case]]\n" + "".join(f"{key} = {words.literal(plain(value))}\n" for key, value in case.items())
+    build.judge(build.interface() | {CASES: text})

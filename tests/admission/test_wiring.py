@@ -499,6 +499,31 @@ def test_a_binding_waits_for_a_refused_connector_and_so_does_a_project_for_a_bin
     assert set(said) == {"C201", "B202", "P202"}
 
 
+def test_who_requires_a_refused_version_waits_for_it() -> None:
+    bad = build.interface("tts", tools=[])
+    files = bad | agent("a", 'requires = ["tts/v1"]\n') | project("p", 'requires = ["tts/v1"]\n')
+    admission = build.judge(files, build.catalog(), lock=("tts/v1",))
+    for ref, code in ((ObjectRef(Kind.AGENT, "a"), "A217"), (ObjectRef(Kind.PROJECT, "p"), "P202")):
+        (problem,) = admission.refused[ref]
+        assert (problem.code, problem.what, problem.field_path) == (
+            code,
+            "waits for interface/tts/v1",
+            "requires[0]",
+        )
+    assert "a" not in admission.selections
+
+
+def test_an_agent_is_not_admitted_without_what_its_kept_project_requires() -> None:
+    files = project("p", 'requires = ["ocr/v1"]\n') | agent("a", 'project = "p"\n') | BOUND
+    before = build.judge(files, build.catalog())
+    assert build.only(before, "A203")
+    after = admit(build.inventory(files, {}), before.in_force, before, build.WHERE)
+    assert ObjectRef(Kind.PROJECT, "p") in after.retained
+    assert [problem.what for problem in after.refused[ObjectRef(Kind.AGENT, "a")]] == [
+        "waits for interface/ocr/v1"
+    ]
+
+
 def test_an_unmet_requirement_of_a_project_is_shown_in_the_project_and_refuses_the_agent() -> None:
     files = BOUND | project("site", 'requires = ["ocr/v1"]\n') | agent("clerk", 'project = "site"\n')
     problem = build.only(build.judge(files, build.catalog()), "A203")
