@@ -18,7 +18,7 @@ from typing import Literal
 from reconciler.model.recipes import SandboxPolicy
 
 Shape = Literal["v2", "v1", "rlimit"]
-_ROOT = Path("/sys/fs/cgroup")
+_LABEL = "handler-"
 _CONTROLLER_LEAF = "handlerd"  # where a v2 controller moves itself: a group with children holds no process
 _MOUNT = re.compile(
     r"^\S+ \S+ \S+ (?P<root>\S+) (?P<at>\S+) .* - (?P<type>cgroup2?) \S+ (?P<options>\S+)$", re.M
@@ -40,7 +40,7 @@ class Limits:
     """The bounds of one controller's connectors. ``owner`` labels its groups; it has no "/" in it."""
 
     def __init__(self, owner: str, *, proc: Path = Path("/proc/self"), root: bool | None = None) -> None:
-        self._label = f"handler-{owner}"
+        self._label = f"{_LABEL}{owner}"
         self._root = os.geteuid() == 0 if root is None else root
         self.shape: Shape = "rlimit"
         self._trees: tuple[Hierarchy, ...] = ()
@@ -65,6 +65,8 @@ class Limits:
         folders = tuple(tree.at / self._label / instance for tree in self._trees)
         group = Group(folders, self.shape, self._resource_limits(policy))
         group.kill()
+        for tree in self._trees:
+            self._opened(tree, self.shape)
         for tree, folder in zip(self._trees, folders, strict=True):
             _bound(tree, folder, self.shape, policy)
         return group
@@ -81,11 +83,14 @@ class Limits:
                 group.remove()
         return ended
 
-    def close(self) -> None:
-        """Remove the owner's own, empty, groups."""
+    def close(self) -> bool:
+        """Remove the owner's own groups; False while the kernel still counts a dead process in one."""
+        gone = True
         for tree in self._trees:
-            with suppress(OSError):
-                (tree.at / self._label).rmdir()
+            base = tree.at / self._label
+            folders = (*(path for path in base.glob("*") if path.is_dir()), base)
+            gone &= Group(folders, self.shape, ()).remove()
+        return gone
 
     def _has(self, what: Literal["memory", "pids"]) -> bool:
         return any(getattr(tree, what) for tree in self._trees)
@@ -159,7 +164,7 @@ class Group:
                     os.kill(pid, signal.SIGKILL)
 
     def remove(self) -> bool:
-        """Take the groups away; False while a dying process is still in one."""
+        """Take the groups away, and the owner's with its last one; False while a dying process is in one."""
         gone = True
         for folder in self.folders:
             try:
@@ -168,6 +173,9 @@ class Group:
                 continue
             except OSError:
                 gone = False
+            if folder.parent.name.startswith(_LABEL):
+                with suppress(OSError):  # another instance's group is in it
+                    folder.parent.rmdir()
         return gone
 
 

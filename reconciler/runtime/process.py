@@ -60,6 +60,7 @@ class Process:
         self.pid = child.pid
         self.out_of_memory = False
         self.ended: asyncio.Future[str] = self._loop.create_future()
+        self._left = asyncio.Event()  # its control groups are gone too, or will not go
         self._loop.add_reader(self._pidfd, self._reap)
 
     def adopt(self, inner_pid: int, group: Group) -> None:
@@ -95,6 +96,7 @@ class Process:
         if not self.ended.done():
             self._child.kill()
             await self.ended
+        await self._left.wait()
         return self.ended.result()
 
     def cut(self) -> None:
@@ -135,7 +137,9 @@ class Process:
 
     def _leave(self, tries: int) -> None:
         """Take the control groups away; the kernel may count a dead process for some milliseconds more."""
-        if not self._group.remove() and tries:
+        if self._group.remove() or not tries:
+            self._left.set()
+        else:
             self._loop.call_later(0.01, self._leave, tries - 1)
 
 

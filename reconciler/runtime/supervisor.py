@@ -29,6 +29,8 @@ from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.running import Running, Unready, Workshop
 from reconciler.runtime.walls import Walls, probe
 
+_CLOSE_TRIES = 50  # ten milliseconds apart: the kernel counts a dead process a little longer
+
 __all__ = ["Endpoint", "RuntimeFolders", "Supervisor", "Unready"]
 
 
@@ -157,7 +159,10 @@ class Supervisor:
         await self._environments.close()
         self._units.clear()
         shutil.rmtree(self._run, ignore_errors=True)
-        self._limits.close()
+        for _ in range(_CLOSE_TRIES):
+            if self._limits.close():
+                return
+            await asyncio.sleep(0.01)
 
     def _forget(self, code: str) -> None:
         users = {unit.recipe.code for unit in self._units.values()} | set(+self._pinning)

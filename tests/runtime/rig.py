@@ -133,6 +133,8 @@ async def rig(base: Path | None = None) -> AsyncIterator[Rig]:
             line.close()
         await supervisor.close()
         assert list((base / "run").iterdir()) == []
+        limits = supervisor._limits
+        assert not any((tree.at / limits._label).exists() for tree in limits._trees)
         if own:
             shutil.rmtree(base)
 
