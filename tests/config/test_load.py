@@ -424,7 +424,7 @@ def test_reading_on_from_before_gives_what_a_first_reading_gives(steps: list[dic
 
 @pytest.mark.slow
 @given(st.lists(LAYERS, min_size=2, max_size=5))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_reading_on_for_long_gives_what_a_first_reading_gives(steps: list[dict[Layer, Tree]]) -> None:
     goes_on(steps)
 
