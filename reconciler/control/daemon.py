@@ -105,6 +105,7 @@ async def _serve(place: Place) -> None:
             await doorkeeper.close_all()
             await supervisor.close()
             journal.close()
+            (place.run / "control.sock").unlink(missing_ok=True)
 
 
 def _frame(place: Place) -> Summary:

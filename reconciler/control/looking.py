@@ -134,7 +134,7 @@ def removals_that_wait(
     selected = _selected(inventory)
     held: dict[ObjectRef, str] = {}
     for ref, resource in last.items():
-        if ref.kind is not Kind.BINDING or ref in inventory.resources or _still_there(inventory, resource):
+        if ref.kind is not Kind.BINDING or ref in inventory.resources or _is_refused(inventory, resource):
             continue
         consumers = [f"agent/{name}" for name in sorted(selected.get(ref.name, ()))]
         if ref.name in in_use:
@@ -147,9 +147,11 @@ def removals_that_wait(
     return held
 
 
-def _still_there(inventory: Inventory, resource: Resource[Record]) -> bool:
+def _is_refused(inventory: Inventory, resource: Resource[Record]) -> bool:
     """The file is there and refused: that is no removal, and admission keeps its last form."""
-    return (resource.layer, resource.file) in inventory.sources
+    return (resource.layer, resource.file) in inventory.sources or resource.file in inventory.trees[
+        resource.layer
+    ].faults
 
 
 def _selected(inventory: Inventory) -> dict[str, set[str]]:

@@ -10,8 +10,21 @@ import pytest
 
 from reconciler.control import lock, processes
 
-_HOLD = "import sys, pathlib, reconciler.control.lock as l\nwith l.held(pathlib.Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.read()"
-_TRY = "import sys, pathlib, reconciler.control.lock as l\ntry:\n with l.held(pathlib.Path(sys.argv[1])):\n  print('won', flush=True); sys.stdin.read()\nexcept l.Held as e: print('lost', e.pid, flush=True)"
+_HOLD = """
+import sys, pathlib, reconciler.control.lock as l
+with l.held(pathlib.Path(sys.argv[1])):
+    print('held', flush=True)
+    sys.stdin.read()
+"""
+_TRY = """
+import sys, pathlib, reconciler.control.lock as l
+try:
+    with l.held(pathlib.Path(sys.argv[1])):
+        print('won', flush=True)
+        sys.stdin.read()
+except l.Held as e:
+    print('lost', e.pid, flush=True)
+"""
 
 
 def _start(code: str, state: Path) -> subprocess.Popen[str]:

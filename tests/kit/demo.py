@@ -1,8 +1,11 @@
 """``make demo``: the main job on real input, told as it happens.
 
-A controller watches a copy of ``examples/config`` (a git repository). An agent's client, the official MCP client over
-``handler-service``, reads a scanned invoice through ``ocr/v1``. One value is edited; the session that is open still
-answers from the first engine, a new one from the second, with byte-identical tools. An agent whose ``requires`` is
+A controller watches a copy of ``examples/config`` (a git repository). An agent's client, the official MCP
+client over
+``handler-service``, reads a scanned invoice through ``ocr/v1``. One value is edited; the session that is
+open still
+answers from the first engine, a new one from the second, with byte-identical tools. An agent whose
+``requires`` is
 not met is refused with file, line and mend. Everything is real: engines, sandbox, sockets. It stops clean.
 """
 
@@ -101,7 +104,8 @@ def until_it_answers() -> None:
 
 @contextlib.asynccontextmanager
 async def agent(name: str) -> AsyncIterator[ClientSession]:
-    """What an agent's harness does: start ``handler-service ocr`` and speak MCP to it. A harness is one process,
+    """What an agent's harness does: start ``handler-service ocr`` and speak MCP to it. A harness is one
+    process,
     and so is one session; this one stands for several by opening its own session for each.
     """
     opened = subprocess.run(
@@ -133,7 +137,9 @@ async def tools_digest(client: ClientSession) -> str:
 
 
 async def read_invoice(client: ClientSession, who: str) -> str:
-    """One call; prints what the model would receive, and who really answered (operators see that, agents do not)."""
+    """One call; prints what the model would receive, and who really answered (operators see that, agents
+    do not).
+    """
     begun = time.monotonic()
     result: Any = await client.call_tool("ocr_extract", {"path": "invoice.pdf"})
     took = time.monotonic() - begun

@@ -1,6 +1,7 @@
 """A whole Handler in a temporary folder: a configuration, a controller, the commands, for whole-way tests."""
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+
+from reconciler.runtime import leftovers
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -48,9 +51,15 @@ class House:
 
     def handler(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [BIN / "handler", *words], env=self.env, cwd=self.inbox, capture_output=True, text=True, check=False,
-            timeout=120, **more,
-        )  # fmt: skip
+            [BIN / "handler", *words],
+            env=self.env,
+            cwd=self.inbox,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            **more,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         if check:
             assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
@@ -93,13 +102,15 @@ class House:
         return [orjson.loads(line) for path in files for line in path.read_bytes().splitlines()]
 
     def processes(self) -> list[str]:
-        """Every process that belongs to this house, by the run or state folder in its command line."""
+        """Every process that belongs to this house: its controller, bridges and sandboxes."""
+        owner = hashlib.sha256(os.fsencode(self.state.resolve())).hexdigest()[:12]
+        marks = (str(self.run), str(self.state), leftovers.label(owner, ""))
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
                     line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    if str(self.run) in line or str(self.state) in line:
+                    if any(mark in line for mark in marks):
                         found.append(f"{entry.name} {line[:120]}")
         return found
 

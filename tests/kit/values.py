@@ -25,10 +25,9 @@ def recipe(binding: str = "echo-a", code: str = "0" * 64) -> Recipe:
     )  # fmt: skip
 
 
-def routes(agent: str, *recipes: Recipe, interface: str = "echo") -> AgentRoutes:
-    made = contract(interface)
-    ref = InterfaceRef(interface, 1)
-    return AgentRoutes(agent, {interface: Route(ref, one.binding, one.name, made) for one in recipes})
+def routes(agent: str, chosen: Recipe, interface: str = "echo") -> AgentRoutes:
+    route = Route(InterfaceRef(interface, 1), chosen.binding, chosen.name, contract(interface))
+    return AgentRoutes(agent, {interface: route})
 
 
 def table(generation: int, *agents: AgentRoutes, recipes: tuple[Recipe, ...] = ()) -> RouteTable:
