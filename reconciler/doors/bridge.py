@@ -283,8 +283,8 @@ class Relay:
                     inside = data[sent - 1] != ord("\n")
                 data = data[sent:]
         self._ended = True
-        if last := self._sock:
-            _shut(last, socket.SHUT_WR)
+        if last := self._sock:  # where nothing was asked, no answer is due
+            _shut(last, socket.SHUT_WR if last is used else socket.SHUT_RDWR)
 
     def _current(self) -> socket.socket:
         while (sock := self._sock) is None:

@@ -183,6 +183,20 @@ def test_when_stdin_ends_the_answers_that_are_due_still_arrive(
     assert ends(process) == (0, b"late\n", "")
 
 
+def test_when_nothing_was_asked_it_ends_with_stdin(path: Path, start: Start, listen: Listen) -> None:
+    router = listen(path)
+    process = start("ocr", "--socket", str(path))
+    router.accept()
+    assert ends(process) == (0, b"", "")
+    process = start("ocr", "--socket", str(path))
+    first = router.accept()
+    ask(process, b"lost\n")
+    assert heard(first, b"\n") == b"lost\n"
+    first.close()
+    router.accept()
+    assert ends(process) == (0, b"", "")
+
+
 def test_it_waits_for_a_socket_that_comes_a_moment_later(path: Path, start: Start, listen: Listen) -> None:
     process = start("ocr", "--socket", str(path))
     ask(process, b"early\n")
@@ -300,9 +314,12 @@ def test_python_variables_change_nothing_that_the_agent_reads(
         PYTHONPROFILEIMPORTTIME="1",
     )
     sock = router.accept()
+    ask(process, b"question\n")
+    assert heard(sock, b"\n") == b"question\n"
     assert process.stdin is not None
     process.stdin.close()
     process.stdin = None
+    assert sock.recv(1) == b""
     sock.sendall(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
     sock.close()
     code, out, _ = ends(process)
