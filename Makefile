@@ -44,7 +44,8 @@ golden: setup  ## rewrite the golden texts; review the diff
 schemas: setup  ## write schemas/ from the models
 	$(PY) .ci/schemas
 
-docs: setup  ## check that code blocks and tables of the docs are true
+docs: setup  ## write the tables of the docs from the code, and check that their code blocks are true
+	$(PY) .ci/problems
 	$(PY) -m pytest -q tests/test_docs.py
 
 bench: setup  ## every benchmark: ratios against floors in one run

@@ -148,10 +148,9 @@ def removals_that_wait(
 
 
 def _is_refused(inventory: Inventory, resource: Resource[Record]) -> bool:
-    """The file is there and refused: that is no removal, and admission keeps its last form."""
-    return (resource.layer, resource.file) in inventory.sources or resource.file in inventory.trees[
-        resource.layer
-    ].faults
+    """The file is there and refused, or cannot be read: that is no removal, and its last form stays in force."""
+    tree = inventory.trees[resource.layer]
+    return (resource.layer, resource.file) in inventory.sources or tree.unread(resource.file) is not None
 
 
 def _selected(inventory: Inventory) -> dict[str, set[str]]:
