@@ -1,48 +1,45 @@
 """Where things lie: the configuration, its state and its run folder, and what ships with the product.
 
-Standard library only, since the bridge starts with nothing else. Two configurations never share a state or
-run
-folder: both are named by a digest of the configuration's real path.
+Standard library only, since the bridge starts with nothing else, and little of that: pathlib and hashlib are
+imported where they are needed, for together they cost more than the rest of a quick command. Two
+configurations never share a state or run folder: both are named by a digest of the configuration's real path.
 """
+# ruff: noqa: PTH109, PTH111, PTH112, PTH113, PTH118, PTH120 - see above
 
-import hashlib
+from __future__ import annotations
+
 import os
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _APP = "handler-ai"
 
 
+def places(given: str | None = None) -> tuple[str, str, str]:
+    """The configuration, its state folder and its run folder, as text: what quick commands start from."""
+    config = _configuration(given)
+    return config, _state(config), _run(config)
+
+
 def configuration(given: str | None = None) -> Path:
     """The configuration directory: what was given, ``$HANDLER_CONFIG``, the nearest folder upward that
-    holds a
-    ``handler.toml``, else the person's own. It need not exist.
+    holds a ``handler.toml``, else the person's own. It need not exist.
     """
-    if given or (given := os.environ.get("HANDLER_CONFIG")):
-        return Path(given).expanduser().absolute()
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "handler.toml").is_file():
-            return folder
-    return _xdg("XDG_CONFIG_HOME", ".config")
+    return _path(_configuration(given))
 
 
 def state(config: Path) -> Path:
     """What the controller keeps of one configuration: ``$HANDLER_STATE``, else under the state home."""
-    if given := os.environ.get("HANDLER_STATE"):
-        return Path(given).expanduser().absolute()
-    return _xdg("XDG_STATE_HOME", ".local/state") / _digest(config)
+    return _path(_state(str(config)))
 
 
 def run(config: Path) -> Path:
     """Sockets of one configuration: ``$HANDLER_RUN``, else under the runtime directory. Short: a Unix
-    socket's
-    path has at most 107 bytes.
+    socket's path has at most 107 bytes.
     """
-    if given := os.environ.get("HANDLER_RUN"):
-        return Path(given).expanduser().absolute()
-    home = os.environ.get("XDG_RUNTIME_DIR")
-    root = Path(home) if home and Path(home).is_dir() else Path(f"/tmp/{_APP}-{os.getuid()}")  # noqa: S108
-    return (root / _APP if home else root) / _digest(config)
+    return _path(_run(str(config)))
 
 
 def catalog() -> Path:
@@ -55,16 +52,65 @@ def schemas() -> Path:
     return _shipped("schemas")
 
 
+def _configuration(given: str | None) -> str:
+    if given or (given := os.environ.get("HANDLER_CONFIG")):
+        return _absolute(given)
+    here = os.getcwd()
+    while not os.path.isfile(os.path.join(here, "handler.toml")):
+        above = os.path.dirname(here)
+        if above == here:
+            return _xdg("XDG_CONFIG_HOME", ".config")
+        here = above
+    return here
+
+
+def _state(config: str) -> str:
+    if given := os.environ.get("HANDLER_STATE"):
+        return _absolute(given)
+    return os.path.join(_xdg("XDG_STATE_HOME", ".local/state"), _digest(config))
+
+
+def _run(config: str) -> str:
+    if given := os.environ.get("HANDLER_RUN"):
+        return _absolute(given)
+    return os.path.join(_runtime(), _digest(config))
+
+
+def _runtime() -> str:
+    """The runtime directory, also for a program whose harness hides ``XDG_RUNTIME_DIR`` from it."""
+    for home in (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{os.getuid()}"):
+        if home and os.path.isdir(home):
+            return os.path.join(home, _APP)
+    return f"/tmp/{_APP}-{os.getuid()}"  # noqa: S108 - checked to be ours before anything is put there
+
+
+def _absolute(given: str) -> str:
+    return os.path.normpath(os.path.join(os.getcwd(), os.path.expanduser(given)))
+
+
+def _xdg(variable: str, default: str) -> str:
+    home = os.environ.get(variable)
+    return os.path.join(home or os.path.join(os.path.expanduser("~"), default), _APP)
+
+
+def _digest(config: str) -> str:
+    path = os.fsencode(os.path.realpath(config))
+    for name in ("_sha2", "_sha256", "hashlib"):  # CPython 3.12, 3.11, any: hashlib alone would load OpenSSL
+        try:
+            digest = __import__(name).sha256(path).hexdigest()
+        except ImportError:
+            continue
+        return str(digest[:12])
+    raise RuntimeError("this Python has no sha256")
+
+
+def _path(text: str) -> Path:
+    from pathlib import Path  # noqa: PLC0415 - a third of a quick command's start
+
+    return Path(text)
+
+
 def _shipped(name: str) -> Path:
-    package = Path(__file__).resolve().parents[1]
+    package = _path(__file__).resolve().parents[1]
     inside = package / "_data" / name
     return inside if inside.is_dir() else package.parent / name
-
-
-def _xdg(variable: str, default: str) -> Path:
-    home = os.environ.get(variable)
-    return (Path(home) if home else Path.home() / default) / _APP
-
-
-def _digest(config: Path) -> str:
-    return hashlib.sha256(os.fsencode(config.resolve())).hexdigest()[:12]

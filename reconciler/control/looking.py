@@ -148,7 +148,7 @@ def removals_that_wait(
 
 
 def _is_refused(inventory: Inventory, resource: Resource[Record]) -> bool:
-    """The file is there and refused, or cannot be read: that is no removal, and its last form stays in force."""
+    """The file is there and refused, or cannot be read: that is no removal."""
     tree = inventory.trees[resource.layer]
     return (resource.layer, resource.file) in inventory.sources or tree.unread(resource.file) is not None
 

@@ -34,7 +34,6 @@ from reconciler.model.status import Condition, InstanceSeen, Reason, Summary
 from reconciler.runtime.supervisor import Supervisor
 
 _LOG = logging.getLogger("handler.loop")
-_BUSY_S = 0.1  # git is at work, or a file is being written: look again soon
 _FLUSH_S = 0.5  # how long call records wait for others
 _SAY_QUIET_S = 0.02  # instance events come in flurries: one status for each
 
@@ -101,6 +100,7 @@ class Controller:
         self._say = anyio.Event()
         self._said = anyio.Event()  # set, and made anew, after each time something was said
         self._hints: set[str] = set()
+        self._pruned = False
         self._turn = anyio.Lock()
         self._tasks: TaskGroup | None = None  # or None until run
 
@@ -270,7 +270,10 @@ class Controller:
         await self.parts.doorkeeper.sweep()
         found = await self.now()
         if isinstance(found, Busy):
-            return Wait(_BUSY_S)
+            return Wait(found.after_s)
+        if not self._pruned and isinstance(found, Look):
+            self.parts.supervisor.prune()  # all that is wanted is declared: older code may go
+            self._pruned = True
         config = self.look.admission.inventory.config() if self.look else Config()
         return Wait(config.reconcile.scan_seconds)
 

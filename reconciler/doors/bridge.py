@@ -130,9 +130,10 @@ def _status(agent: str, given: str | None) -> str:
 
     from reconciler.control import folders  # noqa: PLC0415
 
-    file = folders.state(folders.configuration(given)) / "status" / "agent" / f"{agent}.json"
+    file = os.path.join(folders.places(given)[1], "status", "agent", f"{agent}.json")
     try:
-        seen = json.loads(file.read_bytes())
+        with open(file, "rb") as text:  # noqa: PTH123
+            seen = json.loads(text.read())
         ready = next(one for one in seen["conditions"] if one["type"] == "Ready")
         return f"{ready['reason']}: {ready['message']} ({seen['source']['file']})"
     except (OSError, ValueError, LookupError, TypeError, StopIteration):
@@ -143,13 +144,13 @@ def _status(agent: str, given: str | None) -> str:
 def _config(given: str | None) -> str:
     from reconciler.control import folders  # noqa: PLC0415 - not needed where a socket is named
 
-    return str(folders.configuration(given))
+    return folders.places(given)[0]
 
 
 def _run(given: str | None) -> str:
     from reconciler.control import folders  # noqa: PLC0415 - not needed where a socket is named
 
-    return str(folders.run(folders.configuration(given)))
+    return folders.places(given)[2]
 
 
 def _plain(name: str, what: str) -> str:

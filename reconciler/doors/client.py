@@ -24,9 +24,8 @@ class Client:
     """The controller of one configuration. A connection is made for each question."""
 
     def __init__(self, given: str | None) -> None:
-        config = folders.configuration(given)
-        self.config = str(config)
-        self.path = str(folders.run(config) / "control.sock")
+        self.config, _, run = folders.places(given)
+        self.path = f"{run}/control.sock"
 
     def ask(self, method: str, params: lines.Json, timeout_s: float = ANSWER_S) -> lines.Json:
         """The controller's result, which is an object; raises ``NoController``, ``Refused``."""

@@ -79,17 +79,17 @@ class Standing:
 
 def read(given: str | None) -> Standing:
     """The standing of the configuration that ``given`` (or the surroundings) name; raises ``Unreadable``."""
-    config = folders.configuration(given)
-    return Standing(str(config), str(folders.state(config)))
+    config, state, _ = folders.places(given)
+    return Standing(config, state)
 
 
 def document(given: str | None, kind: str, name: str) -> dict[str, object]:
     """One object's own status file; raises ``Unknown`` without one, ``Unreadable`` when it is broken."""
-    config = folders.configuration(given)
-    path = f"{folders.state(config)}/status/{kind}/{name}.json"
+    config, state, _ = folders.places(given)
+    path = f"{state}/status/{kind}/{name}.json"
     if ".." in name.split("/") or not os.path.isfile(path):  # noqa: PTH113 - pathlib costs a start
         raise Unknown(f"nothing is known of {kind}/{name}")
-    return _document(path, str(config))
+    return _document(path, config)
 
 
 def ready_since(given: str | None, one: dict[str, object]) -> object:

@@ -24,7 +24,17 @@ _HEAVY = {
     "argparse",
     "dataclasses",
 }
-_HEAVY |= {"typing", "subprocess", "threading", "socket", "importlib.metadata", "logging", "jsonschema_rs"}
+_HEAVY |= {
+    "pathlib",
+    "hashlib",
+    "typing",
+    "subprocess",
+    "threading",
+    "socket",
+    "importlib.metadata",
+    "logging",
+    "jsonschema_rs",
+}
 
 
 def imported(world: World, *arguments: str) -> set[str]:
