@@ -26,16 +26,18 @@ def test_a_link_to_a_configuration_is_that_configuration(tmp_path: Path) -> None
     assert folders.state(tmp_path / "link") == folders.state(tmp_path / "real")
 
 
-def test_the_nearest_folder_upward_is_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
-None:
+def test_the_nearest_folder_upward_is_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "handler.toml").touch()
     monkeypatch.chdir(tmp_path / "a" / "b")
     assert folders.configuration() == tmp_path
 
 
-def test_the_runtime_directory_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
--> None:
+def test_the_runtime_directory_is_used_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert folders.run(tmp_path).parent == tmp_path / "handler-ai"
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "gone"))
