@@ -34,6 +34,7 @@ class Look:
     desired: Desired
     held: Mapping[ObjectRef, str] = field(default_factory=dict)
     changed: bool = True  # False: the same tree as last time
+    waits: bool = False  # manual mode: the tree differs, and waits for `handler apply`
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +74,36 @@ class Looker:
             raise OSError(f"the product's own catalogue cannot be read: {catalog.detail}")
         self._trees[Layer.CATALOG] = catalog
         self._trees[Layer.CONFIG] = self._admitted.load()
-        self.last = self._decide(held_by=None)
+        self.last = self._judge(self._trees, held_by=None)
         return self.last
 
     def look(self, held_by: Collection[str] | None, hints: Collection[str] = ()) -> Look | Busy | Gone:
-        """Look once. ``held_by`` names the bindings that open sessions use: their removal waits, as does
-        one that
-        an agent still selects; None (an explicit apply) holds nothing back. ``hints`` are paths that changed.
+        """Look once and decide; what is in force is on disk when this returns.
+
+        ``held_by`` names the bindings that open sessions use: their removal waits, as does that of one which
+        an agent still selects; None (an explicit apply) holds nothing back, and is the only look that
+        decides anything in manual mode. ``hints`` are paths that changed.
         """
         tree = self.source.hint(hints) if hints else self.source.scan()
         if not isinstance(tree, Tree):
             return tree
-        explicit = held_by is None
-        if self.last and tree is self._trees.get(Layer.CONFIG) and not (explicit and self.last.held):
-            return replace(self.last, changed=False)
-        self._trees[Layer.CONFIG] = tree
-        self.last = self._decide(held_by)
+        last, explicit = self.last, held_by is None
+        if last and tree is self._trees.get(Layer.CONFIG) and not last.held:
+            return replace(last, changed=False, waits=False)
+        trees = {**self._trees, Layer.CONFIG: tree}
+        if last and not explicit and self._is_manual(last, trees):
+            return replace(last, changed=False, waits=True)
+        self.last = self._judge(trees, held_by)
+        self._trees = trees
         self._admitted.save(self.last.admission)
         return self.last
+
+    def _is_manual(self, last: Look, trees: Mapping[Layer, Tree]) -> bool:
+        """The mode that is in force decides; before anything ever was, the one that would be."""
+        inventory = last.admission.inventory
+        if not inventory.trees[Layer.CONFIG].revision:
+            inventory = load.inventory(trees, inventory)
+        return inventory.config().reconcile.mode == "manual"
 
     def preview(self) -> Look | Busy | Gone:
         """What an explicit apply would decide, changing nothing (not even what this looker remembers)."""
@@ -98,9 +111,6 @@ class Looker:
         if not isinstance(tree, Tree):
             return tree
         return self._judge({**self._trees, Layer.CONFIG: tree}, held_by=None)
-
-    def _decide(self, held_by: Collection[str] | None) -> Look:
-        return self._judge(self._trees, held_by)
 
     def _judge(self, trees: Mapping[Layer, Tree], held_by: Collection[str] | None) -> Look:
         before = self.last.admission if self.last else None

@@ -38,6 +38,15 @@ _FLUSH_S = 0.5  # how long call records wait for others
 _SAY_QUIET_S = 0.02  # instance events come in flurries: one status for each
 
 
+_SYNCED = Condition("Synced", "True", "ReconcileSuccess")
+_WAITS = Condition(
+    "Synced",
+    "False",
+    "AwaitingApply",
+    "the configuration changed: `handler diff` shows what, `handler apply` does it",
+)
+
+
 class _World(Enum):
     """The key that means: decide everything anew."""
 
@@ -129,7 +138,7 @@ class Controller:
             held_by = None if explicit else self.parts.doorkeeper.in_use()
             found = await anyio.to_thread.run_sync(self.parts.looker.look, held_by, () if explicit else hints)
             if isinstance(found, Look):
-                self._source = Condition("Synced", "True", "ReconcileSuccess")
+                self._source = _WAITS if found.waits else _SYNCED
                 await self._do(found)
             else:
                 reason: Reason = "SourceBusy" if isinstance(found, Busy) else "SourceUnavailable"
