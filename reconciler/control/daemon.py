@@ -25,6 +25,7 @@ from reconciler.control.journal import Journal
 from reconciler.control.looking import Looker, Place
 from reconciler.control.loop import Controller, Parts, Withdrawn
 from reconciler.control.methods import Methods
+from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
 from reconciler.control.status import Board
 from reconciler.model.calls import CallRecord
@@ -91,7 +92,8 @@ async def _serve(place: Place) -> None:
     doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table)
     looker = Looker(place, Admitted(place.state / "admitted"))
     board = Board(place.state / "status", time.time)
-    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal)
+    retained = Retained(place.state / "retained.json")
+    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal, retained)
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     doorkeeper.ended = lambda session: controller.session_ended()
     methods = Methods(controller, pid=os.getpid(), stop=stop)

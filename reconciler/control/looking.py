@@ -6,6 +6,7 @@ disk
 before a look is returned, so that a restart on a broken tree serves the same.
 """
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from reconciler.model.recipes import folder_digest
 from reconciler.model.resources import Agent, Record
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
+
+_LOG = logging.getLogger("handler.look")
 
 KIT = Path(__file__).resolve().parents[1] / "kit" / "handler_connector.py"
 
@@ -66,6 +69,7 @@ class Looker:
         self._kit = kit_digest()
         self._trees: dict[Layer, Tree] = {}
         self.last: Look | None = None
+        self.fault = ""  # why a restart would not serve the same, or ""
 
     def first(self) -> Look:
         """What was in force when the last controller ended; empty the first time."""
@@ -89,14 +93,26 @@ class Looker:
             return tree
         last, explicit = self.last, held_by is None
         if last and tree is self._trees.get(Layer.CONFIG) and not last.held:
+            if self.fault:
+                self._save(last)
             return replace(last, changed=False, waits=False)
         trees = {**self._trees, Layer.CONFIG: tree}
         if last and not explicit and self._is_manual(last, trees):
             return replace(last, changed=False, waits=True)
         self.last = self._judge(trees, held_by)
         self._trees = trees
-        self._admitted.save(self.last.admission)
+        self._save(self.last)
         return self.last
+
+    def _save(self, look: Look) -> None:
+        """Make what is in force durable; a full disk is said, tried again by the next look, and served through."""
+        try:
+            self._admitted.save(look.admission)
+        except OSError as error:
+            self.fault = f"what is in force cannot be written down: {error.strerror or error}"
+            _LOG.warning("%s", self.fault)
+        else:
+            self.fault = ""
 
     def _is_manual(self, last: Look, trees: Mapping[Layer, Tree]) -> bool:
         """The mode that is in force decides; before anything ever was, the one that would be."""

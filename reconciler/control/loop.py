@@ -23,6 +23,7 @@ from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker
 from reconciler.control.queue import Done, Failed, Outcome, Queue, Wait
+from reconciler.control.retained import Retained
 from reconciler.control.source import Busy, Gone
 from reconciler.control.status import Board
 from reconciler.model.calls import Dispatch, Lane, Refusal
@@ -67,6 +68,7 @@ class Parts:
     doorkeeper: Doorkeeper
     board: Board
     journal: Journal
+    retained: Retained
 
 
 class Withdrawn:
@@ -119,6 +121,7 @@ class Controller:
         control socket, once there is something to answer with.
         """
         self.look = await anyio.to_thread.run_sync(self.parts.looker.first)
+        self.table = self.parts.retained.load()
         await self.parts.doorkeeper.restore()
         await self._do(self.look)
         self._soon(_WORLD)
@@ -138,13 +141,17 @@ class Controller:
             held_by = None if explicit else self.parts.doorkeeper.in_use()
             found = await anyio.to_thread.run_sync(self.parts.looker.look, held_by, () if explicit else hints)
             if isinstance(found, Look):
-                self._source = _WAITS if found.waits else _SYNCED
+                self._source = _WAITS if found.waits else self._synced()
                 await self._do(found)
             else:
                 reason: Reason = "SourceBusy" if isinstance(found, Busy) else "SourceUnavailable"
                 self._source = Condition("Synced", "False", reason, found.detail)
                 self._say.set()
             return found
+
+    def _synced(self) -> Condition:
+        fault = self.parts.looker.fault
+        return Condition("Synced", "False", "ReconcileError", fault) if fault else _SYNCED
 
     def facts(self) -> say.Facts:
         """All that a status is drawn from, now."""
@@ -189,9 +196,12 @@ class Controller:
         """Bring what runs to what is desired: declare, prove, swap, retire. Doing it twice does nothing."""
         self.look = look
         wanted = look.desired.table
-        await self._declare({**self.parts.doorkeeper.recipes(), **wanted.recipes}, look.desired.code)
+        await self._declare(
+            {**self.table.recipes, **self.parts.doorkeeper.recipes(), **wanted.recipes}, look.desired.code
+        )
         self._proven &= wanted.recipes.keys()
         self.table = serving.serve(wanted, self.table, self._proven)
+        self.parts.retained.save(self.table, wanted)
         self._withdrawn.why = withdrawn(look, self.parts.doorkeeper.in_use())
         to_prove = serving.to_prove(wanted, self.table, self._proven)
         self._unproven = {name: self._unproven.get(name, "it is being started") for name in to_prove}

@@ -1,0 +1,58 @@
+"""Routes that serve although newer ones are desired, on disk while that is so: a restart serves the same.
+
+A file only while an agent keeps earlier routes because the newer ones are not proven; usually there is none.
+"""
+
+import logging
+from pathlib import Path
+
+import orjson
+
+from reconciler.control import atomic, serving
+from reconciler.control.sessions import routes_from, routes_json
+from reconciler.model.routes import AgentRoutes, RouteTable
+
+_LOG = logging.getLogger("handler.loop")
+
+
+class Retained:
+    """One file below the state folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: tuple[AgentRoutes, ...] = ()
+
+    def load(self) -> RouteTable:
+        """The routes that were kept when the last controller ended; the empty table when there were none."""
+        try:
+            agents, recipes = routes_from(orjson.loads(self._path.read_bytes()))
+        except FileNotFoundError:
+            return serving.NOTHING
+        except (OSError, ValueError, KeyError, TypeError):
+            self._path.unlink(missing_ok=True)
+            return serving.NOTHING
+        self._kept = agents
+        return RouteTable(generation=0, agents={one.agent: one for one in agents}, recipes=recipes)
+
+    def save(self, served: RouteTable, desired: RouteTable) -> None:
+        """Make the file hold the agents of ``served`` that differ from ``desired``.
+
+        Where it cannot be written, that is logged and tried again the next time: serving goes on.
+        """
+        kept = tuple(one for name, one in served.agents.items() if desired.agents.get(name) is not one)
+        if kept == self._kept:
+            return
+        try:
+            self._write(kept, served)
+        except OSError as error:
+            _LOG.warning("kept routes cannot be written down: %s", error.strerror or error)
+        else:
+            self._kept = kept
+
+    def _write(self, kept: tuple[AgentRoutes, ...], served: RouteTable) -> None:
+        if not kept:
+            self._path.unlink(missing_ok=True)
+            return
+        names = {route.instance for routes in kept for route in routes.routes.values()}
+        recipes = {name: served.recipes[name] for name in names if name in served.recipes}
+        atomic.write(self._path, orjson.dumps(routes_json(kept, recipes)))
