@@ -105,7 +105,7 @@ class Looker:
         return self.last
 
     def _save(self, look: Look) -> None:
-        """Make what is in force durable; a full disk is said, tried again by the next look, and served through."""
+        """Make what is in force durable; a full disk is said, and tried again by the next look."""
         try:
             self._admitted.save(look.admission)
         except OSError as error:
