@@ -3,9 +3,9 @@
     python benchmarks/router.py [--pin CPU] [--quick]
 
 All three speak to the same echo connector (Python, uvloop) over Unix sockets. The relay moves bytes and knows
-nothing: it is the floor for a hop in Python. What counts are the ratios to it, measured in interleaved rounds;
-the goals stand beside them. `--pin` puts every process on one CPU, where the ratios are steadiest. The router is
-the real one: real doors, the law of a call, the dispatcher, records. Its supervisor alone is replaced.
+nothing: it is the floor for a hop in Python. What counts are the ratios to it, in interleaved rounds; the goals
+stand beside them. `--pin` puts every process on one CPU, where the ratios are steadiest. The router
+is the real one: real doors, the law of a call, the dispatcher, records. Its supervisor alone is replaced.
 """
 
 import argparse
@@ -24,6 +24,14 @@ from typing import Any
 
 import orjson
 import uvloop
+
+from reconciler.control.dispatch import Dispatcher
+from reconciler.model.contract import compiled
+from reconciler.model.names import InstanceName, InterfaceRef
+from reconciler.model.recipes import Recipe, SandboxPolicy
+from reconciler.model.resources import Interface
+from reconciler.model.routes import AgentRoutes, Route
+from reconciler.router.server import Door, Pinned, Router
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = {"200 B": 200, "20 KB": 20_000, "2 MB": 2_000_000}
@@ -137,20 +145,11 @@ async def serve_relay(path: str, upstream: str) -> None:
 
 
 async def serve_router(folder: str, upstream: str) -> None:
-    from reconciler.control.dispatch import Dispatcher
-    from reconciler.model.contract import compiled
-    from reconciler.model.names import InstanceName, InterfaceRef
-    from reconciler.model.recipes import Recipe
-    from reconciler.model.resources import Interface
-    from reconciler.model.routes import AgentRoutes, Route
-    from reconciler.router.server import Door, Pinned, Router
-
     class Running:
         """A supervisor whose one instance runs already."""
 
-        inbox = outbox = -1
-
         def __init__(self) -> None:
+            self.inbox = self.outbox = os.open(folder, os.O_RDONLY)
             self.ended = asyncio.get_running_loop().create_future()
 
         def connect(self) -> socket.socket:
@@ -183,12 +182,10 @@ async def serve_router(folder: str, upstream: str) -> None:
     contract = compiled(spec, TOOLS)
     name = InstanceName("echo-fast", "0" * 64)
     route = Route(InterfaceRef("echo", 1), "echo-fast", name, contract)
-    recipe = Recipe.from_json(
-        dict(
-            binding="echo-fast", connector="echo", runtime="python", code="", entry="", environment="", settings=(),
-            secrets=(), models=(), egress=(), sandbox={"programs": (), "read": ()}, state="none", kit="",
-            max_concurrent_calls=1000,
-        )
+    recipe = Recipe(
+        binding="echo-fast", connector="echo", runtime="python", code="", entry="", environment="",
+        settings=(), secrets=(), models=(), egress=(), sandbox=SandboxPolicy(), state="none", kit="",
+        max_concurrent_calls=1000,
     )  # fmt: skip
     records = 0
 
@@ -196,9 +193,9 @@ async def serve_router(folder: str, upstream: str) -> None:
         nonlocal records
         records += 1
 
-    router = Router(
-        Dispatcher(Running(), recipe=lambda _: recipe), record=record, now=time.time, clock=time.monotonic
-    )
+    Path(folder).mkdir()
+    dispatcher = Dispatcher(Running(), recipe=lambda _: recipe)
+    router = Router(dispatcher, record=record, now=time.time, clock=time.monotonic)
     pinned = Pinned("s1", AgentRoutes("bench", {"echo": route}))
     await router.open(Door("s/s1", Path(folder), lambda _: pinned, ("echo",), lambda _: None))
     await asyncio.Event().wait()

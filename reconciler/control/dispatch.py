@@ -9,14 +9,13 @@ which alone kills and restarts; its calls end ``unavailable`` and are never sent
 import asyncio
 import os
 import socket
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from reconciler import __version__
 from reconciler.drivers import upstream
 from reconciler.drivers.upstream import Garbage, Progressed
-from reconciler.model.calls import Lane, Refusal, Reply, Sink
+from reconciler.model.calls import Lane, Refusal, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
@@ -126,15 +125,6 @@ class Dispatcher:
         return lane
 
 
-class _Sent:
-    __slots__ = ("line", "max_bytes", "sink")
-
-    def __init__(self, sink: Sink, max_bytes: int, line: bytes | None) -> None:
-        self.sink = sink
-        self.max_bytes = max_bytes
-        self.line = line  # None once it has gone out
-
-
 class Connector(asyncio.Protocol):
     """One connection to one instance: the lane that calls are sent on."""
 
@@ -152,8 +142,8 @@ class Connector(asyncio.Protocol):
         self._most = recipe.max_concurrent_calls if recipe else _AT_ONCE
         self._ready_s = recipe.ready_timeout_s if recipe else _READY_S
         self._framer = Framer(_FIRST_LINE)
-        self._calls: dict[int, _Sent] = {}
-        self._waiting: deque[int] = deque()
+        self._calls: dict[int, tuple[Sink, int]] = {}  # with the bound of the line that answers
+        self._waiting: dict[int, bytes] = {}  # lines of calls that have not gone out, in their order
         self._out = 0  # calls that have gone out and are not answered
         self._next = 1
         self._handshake = 0  # the number of `initialize`, then of the last ping
@@ -174,23 +164,23 @@ class Connector(asyncio.Protocol):
             self._loop.call_soon(sink.done, Refusal("unavailable", self._why))
             return number
         line = upstream.call(number, tool, arguments, progress=sink.wants_progress)
-        if not self._calls:
+        calls = self._calls
+        if not calls:
             self._instances.hold(self.name)
+        calls[number] = (sink, max_reply_bytes)
         if max_reply_bytes > self._framer.limit:
             self._framer.limit = max_reply_bytes
         if self._out < self._most:
-            self._calls[number] = _Sent(sink, max_reply_bytes, None)
             self._out += 1
             self._transport.write(line)
         else:
-            self._calls[number] = _Sent(sink, max_reply_bytes, line)
-            self._waiting.append(number)
+            self._waiting[number] = line
         return number
 
     def cancel(self, number: int) -> None:
         """Tell the connector to stop, and ask whether it lives: a call that came to no end may mean not."""
-        sent = self._take(number)
-        if sent is not None and sent.line is None and not self._ended:
+        has_gone_out = number not in self._waiting
+        if self._take(number) is not None and has_gone_out and not self._ended:
             self._transport.write(upstream.cancel(number))
             self._ping()
 
@@ -242,8 +232,8 @@ class Connector(asyncio.Protocol):
         calls, self._calls = self._calls, {}
         if calls:
             self._instances.release(self.name)
-        for sent in calls.values():
-            sent.sink.done(Refusal("unavailable", self._why))
+        for sink, _ in calls.values():
+            sink.done(Refusal("unavailable", self._why))
         if not self._endpoint.ended.done():
             self._dispatcher.keep(self._loop.create_task(self._see_it_end()))
 
@@ -260,24 +250,26 @@ class Connector(asyncio.Protocol):
         elif isinstance(heard, Progressed):
             sent = self._calls.get(heard.number)
             if sent is not None:
-                sent.sink.progress(heard.progress, heard.total)
+                sent[0].progress(heard.progress, heard.total)
         elif isinstance(heard, bytes):
             self._transport.write(heard)
         elif isinstance(heard, Garbage):
             self._count_garbage(heard.why)
 
     def _answered(self, response: Response, size: int) -> None:
+        sent = self._take(cast(int, response.id))
+        if sent is None:
+            self._answered_nobody(response)
+            return
+        sink, most = sent
+        if size <= most:
+            sink.done(upstream.reply(response))
+        else:
+            sink.done(Refusal("unavailable", f"an answer of {size} bytes, more than {most}"))
+
+    def _answered_nobody(self, response: Response) -> None:
         number = cast(int, response.id)
-        sent = self._take(number)
-        if sent is not None:
-            if size > sent.max_bytes:
-                reply: Reply = Refusal(
-                    "unavailable", f"an answer of {size} bytes, more than {sent.max_bytes}"
-                )
-            else:
-                reply = upstream.reply(response)
-            sent.sink.done(reply)
-        elif number == self._handshake and self._timer is not None:
+        if number == self._handshake and self._timer is not None:
             self._timer.cancel()
             self._timer = None
             if not self._initialized:
@@ -296,28 +288,29 @@ class Connector(asyncio.Protocol):
         self._transport.write(upstream.INITIALIZED)
         self._instances.answered(self.name)
 
-    def _take(self, number: int) -> _Sent | None:
-        """Forget a call, give its place to one that waits."""
+    def _take(self, number: int) -> tuple[Sink, int] | None:
+        """Forget a call; its place goes to one that waits."""
         sent = self._calls.pop(number, None)
         if sent is None:
             return None
-        if sent.line is None:
+        if self._waiting:
+            self._let_another_go(number)
+        else:
             self._out -= 1
-            while self._waiting and self._out < self._most:
-                later = self._calls.get(self._waiting.popleft())
-                if later is not None and later.line is not None:
-                    self._transport.write(later.line)
-                    later.line = None
-                    self._out += 1
         if not self._calls:
             self._instances.release(self.name)
         return sent
+
+    def _let_another_go(self, number: int) -> None:
+        if self._waiting.pop(number, None) is None:
+            first = next(iter(self._waiting))
+            self._transport.write(self._waiting.pop(first))
 
     def _overlong(self, line: Oversized) -> None:
         owner = upstream.owner(line.head)
         sent = None if owner is None else self._take(owner)
         if sent is not None:
-            sent.sink.done(Refusal("unavailable", f"an answer of more than {self._framer.limit} bytes"))
+            sent[0].done(Refusal("unavailable", f"an answer of more than {self._framer.limit} bytes"))
         else:
             self._count_garbage("an overlong line")
 

@@ -117,8 +117,7 @@ def reply(response: Response) -> Reply:
     structured = result.get("structuredContent")
     if type(structured) is not dict:
         return Refusal("unavailable", "the answer has no structuredContent")
-    meta = result.get("_meta")
-    if type(meta) is dict and FILES_KEY in meta:
+    if "_meta" in result and type(meta := result["_meta"]) is dict and FILES_KEY in meta:
         files = _files(meta[FILES_KEY])
         return (
             Refusal("unavailable", "the answer's files are not as agreed")

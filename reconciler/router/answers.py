@@ -12,7 +12,7 @@ from reconciler.wire.jsonrpc import Id
 ERROR_KEY = "ai.handler/error"
 
 _INLINE_TEXT = 64 * 1024  # structured JSON above this is not said twice
-_LONG_ANSWER = '"The answer is long: read it in structuredContent, which holds all of it."'
+_LONG_ANSWER = "The answer is long: read it in structuredContent, which holds all of it."
 
 
 def success(call: Call, structured: bytes) -> bytes:
@@ -20,13 +20,14 @@ def success(call: Call, structured: bytes) -> bytes:
 
     Above 64 KiB the text only says where to look.
     """
-    text = _LONG_ANSWER if len(structured) > _INLINE_TEXT else orjson.dumps(structured.decode()).decode()
-    kind = '"resultType":"complete",' if call.modern else ""
-    head = (
-        f'{{"jsonrpc":"2.0","id":{orjson.dumps(call.id).decode()},"result":{{{kind}'
-        f'"content":[{{"type":"text","text":{text}}}],"structuredContent":'
-    )
-    return b"".join((head.encode(), structured, b"}}\n"))
+    text = _LONG_ANSWER if len(structured) > _INLINE_TEXT else structured.decode()
+    result: dict[str, Any] = {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": orjson.Fragment(structured),
+    }
+    if call.modern:
+        result["resultType"] = "complete"
+    return jsonrpc.result(call.id, result)
 
 
 def failure(call: Call, code: str, detail: str = "") -> bytes:

@@ -9,10 +9,11 @@ import asyncio
 import select
 import socket
 from collections import deque
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 from reconciler.router import answers, mcp
-from reconciler.router.flight import Exchange, Flight, Guest
+from reconciler.router.flight import Desk, Exchange, Flight, Guest
 from reconciler.router.peers import Peer, is_own, peer_of
 from reconciler.wire import jsonrpc
 from reconciler.wire.framing import MAX_LINE, Framer, Oversized
@@ -25,6 +26,7 @@ _HIGH_WATER = 2**20
 _MAX_UNREAD = 8 * 2**20  # bytes that a stalled agent may leave unread…
 _STALL_S = 1.0  # …for longer than this
 _MAX_STALL_S = 10.0
+_IN_USE = "a request with this id is still running"
 _TOO_LONG = f"a line has more than {MAX_LINE} bytes"
 
 
@@ -44,7 +46,7 @@ class Connection(asyncio.Protocol):
     """One connection, from its first byte to its last."""
 
     __slots__ = (
-        "_backlog", "_closing", "_exchange", "_face", "_flights", "_framer", "_guest", "_house", "_listens",
+        "_backlog", "_closing", "_desks", "_exchange", "_face", "_flights", "_framer", "_house", "_listens",
         "_peer", "_refused", "_stalled_at", "_transport", "ended", "socket_name",
     )  # fmt: skip
 
@@ -56,9 +58,9 @@ class Connection(asyncio.Protocol):
         self._framer = Framer()
         self._transport: asyncio.Transport
         self._peer: Peer | None = None  # None: a stranger, or not connected yet
-        self._guest: Guest
-        self._face: mcp.Face
-        self._refused: str | None = None
+        self._desks: Mapping[str, Desk] = {}  # by interface name
+        self._face: mcp.Face | None = None  # None: the connection belongs to no session
+        self._refused = ""
         self._flights: dict[Id, Flight] = {}
         self._listens: dict[Id, mcp.Listen] = {}
         self._backlog: deque[bytes | Oversized] = deque()
@@ -79,7 +81,8 @@ class Connection(asyncio.Protocol):
         if isinstance(entered, str):
             self._refused = entered
         else:
-            self._guest, self._face = entered
+            guest, self._face = entered
+            self._desks = guest.desks
 
     def data_received(self, data: bytes) -> None:
         lines = self._framer.feed(data)
@@ -122,8 +125,8 @@ class Connection(asyncio.Protocol):
 
     # what flights call
 
-    def answered(self, flight: Flight, line: bytes | None) -> None:
-        self._flights.pop(flight.ask.id, None)
+    def answered(self, ident: Id, line: bytes | None) -> None:
+        self._flights.pop(ident, None)
         if line is not None:
             self._send(line)
         if self.ended and not self._flights and not self._backlog:
@@ -180,12 +183,7 @@ class Connection(asyncio.Protocol):
         if not isinstance(line, bytes):
             self._send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
             return
-        message = jsonrpc.decode(line)
-        if self._refused is not None:
-            if isinstance(message, jsonrpc.Request):
-                self._send(jsonrpc.error(message.id, NO_SESSION, self._refused))
-            return
-        action = mcp.answer(self._face, message)
+        action = self._answer(jsonrpc.decode(line))
         if isinstance(action, mcp.Call):
             self._begin(action, len(line))
         elif isinstance(action, bytes):
@@ -195,15 +193,20 @@ class Connection(asyncio.Protocol):
         elif action is not None:
             self._listen(action)
 
+    def _answer(self, message: jsonrpc.Message) -> mcp.Action:
+        if self._face is not None:
+            return mcp.answer(self._face, message)
+        if isinstance(message, jsonrpc.Request):
+            return jsonrpc.error(message.id, NO_SESSION, self._refused)
+        return None
+
     def _begin(self, ask: mcp.Call, size: int) -> None:
-        if ask.id in self._flights or ask.id in self._listens:
-            self._send(
-                jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "a request with this id is still running")
-            )
+        ident = ask.id
+        if ident in self._flights or ident in self._listens:
+            self._send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
             return
-        flight = Flight(self._exchange, self, self._guest, ask, in_bytes=size)
-        self._flights[ask.id] = flight
-        flight.begin()
+        self._flights[ident] = flight = Flight(self._desks[ask.offer.route.interface.name], self, ask, size)
+        flight.go_on(None)
         if not self._exchange.watching:
             self._exchange.watch()
 
@@ -215,9 +218,7 @@ class Connection(asyncio.Protocol):
 
     def _listen(self, listen: mcp.Listen) -> None:
         if listen.id in self._flights or listen.id in self._listens:
-            self._send(
-                jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "a request with this id is still running")
-            )
+            self._send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
         elif len(self._listens) >= _MAX_LISTENS:
             self._send(jsonrpc.error(listen.id, jsonrpc.INTERNAL_ERROR, "too many subscriptions"))
         else:

@@ -8,7 +8,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
@@ -30,20 +29,25 @@ from reconciler.router.call import (
 )
 from reconciler.router.files import Denied
 from reconciler.router.handoff import HandOff
+from reconciler.wire.jsonrpc import Id
 
 _THREADS = 4  # for files: reading and hashing keep two cores busy
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 
 
 class Desk:
-    """One interface of one session: what was used of it, and the calls that wait for their turn."""
+    """One interface of one session: what was used of it, the calls that wait, and what its records say."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, exchange: "Exchange", guest: "Guest", route: Route) -> None:
+        self.exchange = exchange
+        self.route = route
         self.usage = Usage(route)
-        self.interface = str(route.interface)  # as records have them
-        self.binding = route.binding
-        self.instance = str(route.instance)
+        self.scope = guest.routes.scope
         self.queue: deque[Flight] = deque()
+        self._session = guest.session
+        self._agent = guest.routes.agent
+        self._interface = str(route.interface)
+        self._instance = str(route.instance)
 
     def next_turn(self) -> None:
         """Let waiting calls begin while there is room; one whose time is up does not begin any more."""
@@ -54,21 +58,39 @@ class Desk:
             else:
                 flight.go_on(None)
 
+    def note(self, flight: "Flight", code: str, out_bytes: int, diagnostic: str = "") -> None:
+        """Keep a call's record: never its payload."""
+        exchange = self.exchange
+        if not exchange.records:
+            exchange.write()
+        exchange.records.append(
+            CallRecord(
+                exchange.now(),
+                flight.name or exchange.new_name(),
+                self._session,
+                self._agent,
+                self._interface,
+                flight.ask.offer.tool.name,
+                self.route.binding,
+                self._instance,
+                code,
+                (exchange.clock() - flight.started) * 1000,
+                flight.in_bytes,
+                out_bytes,
+                flight.handed(),
+                diagnostic,
+            )
+        )
 
-@dataclass(slots=True)
+
 class Guest:
     """A session as the router knows it, shared by its connections."""
 
-    session: str
-    routes: AgentRoutes
-    desks: dict[str, Desk] = field(default_factory=dict)  # by interface name
-    faces: dict[str, mcp.Face] = field(default_factory=dict)  # by socket name
-
-    def desk(self, route: Route) -> Desk:
-        desk = self.desks.get(route.interface.name)
-        if desk is None:
-            desk = self.desks[route.interface.name] = Desk(route)
-        return desk
+    def __init__(self, session: str, routes: AgentRoutes, exchange: "Exchange") -> None:
+        self.session = session
+        self.routes = routes
+        self.faces: dict[str, mcp.Face] = {}  # by socket name
+        self.desks = {name: Desk(exchange, self, route) for name, route in routes.routes.items()}
 
 
 class Exchange:
@@ -86,16 +108,17 @@ class Exchange:
         self.write: Callable[[], None] = lambda: None  # called with the first of them
         self._prefix = f"{int(now() * 1000):x}-"
 
-    def call_id(self, number: int) -> str:
-        """What names a call in records and as blobs: unique across restarts."""
+    def new_name(self) -> str:
+        """What names a call in records and in its blobs: unique, across restarts too."""
+        self.calls = number = self.calls + 1
         return f"{self._prefix}{number:x}"
 
 
 class Client(Protocol):
     """The connection that a call came from."""
 
-    def answered(self, flight: "Flight", line: bytes | None) -> None:
-        """The flight is over; the line (None: nothing) goes to the agent."""
+    def answered(self, ident: Id, line: bytes | None) -> None:
+        """The call of that id is over; the line (None: nothing) goes to the agent."""
         ...
 
     def report(self, line: bytes) -> None:
@@ -104,11 +127,12 @@ class Client(Protocol):
 
 
 class Flight:
-    """One call, from ``begin`` to its end. It is the sink of what it sends."""
+    """One call, from its first step to its end. It is the sink of what it sends."""
 
-    # What few calls need is set where it is needed: this is made once a call.
+    # What few calls need is set where it is needed: one of these is made for every call.
     over = False
-    _step: Step | None = None
+    name = ""  # of the call, once something asked for it
+    _step: Step | None = None  # what is waited for, unless that is an answer
     _lane: Lane | None = None
     _number: int | None = None  # of the sent call, while it is out
     _handoff: HandOff | None = None
@@ -116,48 +140,62 @@ class Flight:
     _told = -1.0  # the last progress
     _held: Lane | None = None  # kept from stopping while files are prepared
 
-    def __init__(
-        self, exchange: Exchange, client: Client, guest: Guest, ask: mcp.Call, *, in_bytes: int
-    ) -> None:
-        route = ask.offer.route
-        exchange.calls = self.call = exchange.calls + 1
+    def __init__(self, desk: Desk, client: Client, ask: mcp.Call, in_bytes: int) -> None:
         self.ask = ask
+        self.in_bytes = in_bytes
+        self.started = desk.exchange.clock()
         self.wants_progress = ask.token is not None
-        self._exchange = exchange
+        self._desk = desk
         self._client = client
-        self._guest = guest
-        self._in_bytes = in_bytes
-        self._desk = guest.desks.get(route.interface.name) or guest.desk(route)
-        self._started = exchange.clock()
-        self._law = serve(route, ask.offer.tool, ask.arguments, self._desk.usage)
+        self._law = serve(desk.route, ask.offer.tool, ask.arguments, desk.usage)
 
     def is_late(self) -> bool:
         """Whether the call's time is up, on the router's clock."""
-        return self._exchange.clock() - self._started >= self._desk.usage.timeout_s
+        return self._desk.exchange.clock() - self.started >= self._desk.usage.timeout_s
+
+    def handed(self) -> tuple[tuple[str, int, str], ...]:
+        """The files that went over: property, bytes, sha256."""
+        return tuple(self._handoff.handed) if self._handoff is not None else ()
 
     def go_on(self, reply: object) -> None:
-        """Send a reply into the law and do what it asks for next."""
+        """Send a reply (None: begin) into the law and do what it asks for next."""
         try:
-            self._step = step = self._law.send(reply)
+            step = self._law.send(reply)
         except StopIteration as end:
             self._end(end.value)
             return
+        if type(step) is Send:
+            lane = self._lane
+            if lane is None:
+                desk = self._desk
+                self._lane = lane = desk.exchange.dispatch.lane(desk.route.instance)
+            if lane is not None:
+                self._number = lane.send(step.tool, step.arguments, self, step.max_bytes)
+                return
+        self._step = step
+        self._do(step)
+
+    def _do(self, step: Step) -> None:
+        desk = self._desk
         match step:
-            case Send() | HandOver():
-                self._with_lane(step)
+            case Send():
+                desk.exchange.dispatch.open_lane(desk.route.instance, self._lane_came)
+            case HandOver():
+                lane = desk.exchange.dispatch.lane(desk.route.instance)
+                if lane is None:
+                    desk.exchange.dispatch.open_lane(desk.route.instance, self._lane_came)
+                else:
+                    self._hand_over(lane)
             case Turn():
-                self._desk.queue.append(self)
+                desk.queue.append(self)
             case Look():
-                self._handoff = HandOff(self._exchange.call_id(self.call), self._guest.routes.scope, step)
+                self.name = desk.exchange.new_name()
+                self._handoff = HandOff(self.name, desk.scope, step)
                 self._in_thread(self._handoff.look)
             case Place():
                 self._in_thread(self._need_handoff().place, step.blobs)
             case _:
                 assert_never(step)
-
-    def begin(self) -> None:
-        """Start; the end may come before this returns."""
-        self.go_on(None)
 
     def progress(self, progress: float, total: float | None) -> None:
         """A connector's progress, passed on while it grows (MCP: strictly increasing)."""
@@ -183,46 +221,38 @@ class Flight:
         self._law.close()
         self._end(None)
 
-    def _with_lane(self, step: Send | HandOver) -> None:
-        lane = self._lane
-        if lane is None:
-            instance = self.ask.offer.route.instance
-            lane = self._exchange.dispatch.lane(instance)
-            if lane is None:
-                self._exchange.dispatch.open_lane(instance, self._lane_came)
-                return
+    def _lane_came(self, lane: Lane | Refusal) -> None:
+        step = self._step
+        if self.over or not isinstance(step, Send | HandOver):
+            return  # late: the call has ended meanwhile
+        if isinstance(lane, Refusal):
+            self.go_on(lane)
+        elif isinstance(step, HandOver):
+            self._hand_over(lane)
+        else:
             self._lane = lane
-        if type(step) is Send:
             self._number = lane.send(step.tool, step.arguments, self, step.max_bytes)
-            return
+
+    def _hand_over(self, lane: Lane) -> None:
         handoff = self._need_handoff()
         try:
             handoff.attach(lane.inbox, lane.outbox)
         except OSError:
             self.go_on(Refusal("unavailable", "the connector ended before its files were handed over"))
             return
-        self._held = lane
+        self._lane = self._held = lane
         lane.hold()
         self._in_thread(handoff.fill)
 
-    def _lane_came(self, lane: Lane | Refusal) -> None:
-        if self.over or not isinstance(self._step, Send | HandOver):
-            return  # late: the call has ended meanwhile
-        if isinstance(lane, Refusal):
-            self.go_on(lane)
-        else:
-            self._lane = lane
-            self._with_lane(self._step)
-
     def _in_thread(self, work: Callable[..., object], *args: object) -> None:
         self._working = True
-        future = asyncio.get_running_loop().run_in_executor(self._exchange.threads, _outcome, work, args)
+        future = asyncio.get_running_loop().run_in_executor(self._desk.exchange.threads, _outcome, work, args)
         future.add_done_callback(self._worked)
 
     def _worked(self, future: "asyncio.Future[object]") -> None:
         self._working = False
         if self.over:
-            self._close_files()
+            self._give_back()
         else:
             self.go_on(future.result())
 
@@ -238,52 +268,28 @@ class Flight:
 
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True
+        desk, ask = self._desk, self.ask
         if type(outcome) is Answer:
-            line: bytes | None = answers.success(self.ask, outcome.structured)
+            structured = outcome.structured
+            self._client.answered(ask.id, answers.success(ask, structured))
+            desk.note(self, "ok", len(structured))
         elif type(outcome) is Refused:
-            line = answers.failure(self.ask, outcome.code, outcome.detail)
+            self._client.answered(ask.id, answers.failure(ask, outcome.code, outcome.detail))
+            desk.note(self, outcome.code, 0, outcome.diagnostic or outcome.detail)
         else:
-            line = None
-        self._client.answered(self, line)
-        self._note(outcome)
+            self._client.answered(ask.id, None)
+            desk.note(self, CANCELLED, 0)
+        if self._handoff is not None:
+            self._give_back()
+        if desk.queue:
+            desk.next_turn()
+
+    def _give_back(self) -> None:
         if self._held is not None:
             self._held.release()
-        if self._handoff is not None and not self._working:
-            self._close_files()
-        if self._desk.queue:
-            self._desk.next_turn()
-
-    def _note(self, outcome: Outcome | None) -> None:
-        code, diagnostic, size = CANCELLED, "", 0
-        if type(outcome) is Answer:
-            code, size = "ok", len(outcome.structured)
-        elif type(outcome) is Refused:
-            code, diagnostic = outcome.code, outcome.diagnostic or outcome.detail
-        exchange, desk = self._exchange, self._desk
-        if not exchange.records:
-            exchange.write()
-        exchange.records.append(
-            CallRecord(
-                exchange.now(),
-                exchange.call_id(self.call),
-                self._guest.session,
-                self._guest.routes.agent,
-                desk.interface,
-                self.ask.offer.tool.name,
-                desk.binding,
-                desk.instance,
-                code,
-                (exchange.clock() - self._started) * 1000,
-                self._in_bytes,
-                size,
-                tuple(self._handoff.handed) if self._handoff else (),
-                diagnostic,
-            )
-        )
-
-    def _close_files(self) -> None:
-        if self._handoff is not None:
-            self._exchange.threads.submit(self._handoff.close)
+            self._held = None
+        if not self._working and self._handoff is not None:
+            self._desk.exchange.threads.submit(self._handoff.close)
             self._handoff = None
 
     def _need_handoff(self) -> HandOff:
@@ -298,3 +304,5 @@ def _outcome(work: Callable[..., object], args: tuple[object, ...]) -> object:
         return work(*args)
     except Denied as denied:
         return Refusal(denied.denial.value, denied.diagnostic)
+    except OSError as error:
+        return Refusal("unavailable", f"the files cannot be handed over: {error.strerror}")

@@ -34,7 +34,6 @@ ROUTER_TEXTS = {
 
 META = "io.modelcontextprotocol/"
 _VERSION = META + "protocolVersion"
-_NO_META: Mapping[str, Any] = {}
 _TASKS = META + "tasks"
 _PAGE = 100  # tools in one page of a list
 
@@ -94,17 +93,24 @@ class Face:
 def answer(face: Face, message: Message) -> Action:
     """What one message of an agent calls for: a line to send, an act, or nothing."""
     if type(message) is Request:
-        meta = message.params.get("_meta", _NO_META)
-        if type(meta) is not dict:
-            return _refuse(message, jsonrpc.INVALID_PARAMS, "_meta must be an object")
-        if _VERSION in meta:
-            return _modern(face, message, meta)
-        return _call(face, message, meta) if message.method == "tools/call" else _legacy(face, message)
+        if "_meta" in message.params:
+            return _with_meta(face, message, message.params["_meta"])
+        return _call(face, message) if message.method == "tools/call" else _legacy(face, message)
     if type(message) is Notification:
         return _heard(message)
     if type(message) is jsonrpc.Fault:
         return jsonrpc.error(message.id, message.code, message.message)
     return None  # an answer: we never ask an agent anything
+
+
+def _with_meta(face: Face, request: Request, meta: object) -> Action:
+    if not isinstance(meta, dict):
+        return _refuse(request, jsonrpc.INVALID_PARAMS, "_meta must be an object")
+    if _VERSION in meta:
+        return _modern(face, request, meta)
+    if request.method == "tools/call":
+        return _call(face, request, meta.get("progressToken"))
+    return _legacy(face, request)
 
 
 def instructions(routes: Sequence[Route]) -> str:
@@ -232,10 +238,10 @@ def _call_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Actio
                 "a call as a task needs the tasks extension among the client's capabilities",
                 {"requiredCapabilities": {"extensions": {_TASKS: {}}}},
             )
-    return _call(face, request, meta, modern=True)
+    return _call(face, request, meta.get("progressToken"), modern=True)
 
 
-def _call(face: Face, request: Request, meta: Mapping[str, Any], *, modern: bool = False) -> Call | bytes:
+def _call(face: Face, request: Request, token: object = None, *, modern: bool = False) -> Call | bytes:
     params = request.params
     name = params.get("name")
     offer = face.offers.get(name) if type(name) is str else None
@@ -246,10 +252,9 @@ def _call(face: Face, request: Request, meta: Mapping[str, Any], *, modern: bool
         if arguments is not None:
             return _refuse(request, jsonrpc.INVALID_PARAMS, "arguments must be an object")
         arguments = {}
-    token = meta.get("progressToken")
-    if token is not None and not jsonrpc.id_is_legal(token):
-        return _refuse(request, jsonrpc.INVALID_PARAMS, "a progress token is a string or an integer")
-    return Call(request.id, offer, arguments, modern, token)
+    if token is None or jsonrpc.id_is_legal(token):
+        return Call(request.id, offer, arguments, modern, token)
+    return _refuse(request, jsonrpc.INVALID_PARAMS, "a progress token is a string or an integer")
 
 
 def _listen(_: Face, request: Request, __: Mapping[str, Any]) -> Action:

@@ -111,7 +111,7 @@ class Router:
         """The session of a connection, with what was counted for it so far."""
         guest = self._guests.get(pinned.session)
         if guest is None:
-            guest = self._guests[pinned.session] = Guest(pinned.session, pinned.routes)
+            guest = self._guests[pinned.session] = Guest(pinned.session, pinned.routes, self._exchange)
         return guest
 
     def _watch(self) -> None:

@@ -21,26 +21,21 @@ class Framer:
     A longer line is reported once, as soon as it is too long, and skipped; the next line is whole again.
     """
 
-    __slots__ = ("_parts", "_size", "dropped", "limit", "skipping")
+    __slots__ = ("_at_start", "_parts", "_size", "dropped", "limit", "skipping")
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self.limit = limit
         self.skipping = False
         self.dropped = 0  # bytes of the line being skipped
+        self._at_start = True  # nothing of a line is held or skipped
         self._parts: list[bytes] = []
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """The lines that ``data`` completes, in order, blank ones left out. One may still have its end on."""
         size = len(data)
-        if (  # one whole line: the usual case
-            not self._size
-            and not self.skipping
-            and data.find(b"\n") == size - 1
-            and 1 < size <= self.limit
-            and data[0] > _SPACE
-        ):
-            return [data]
+        if self._at_start and data.find(b"\n") == size - 1 < self.limit and size and data[0] > _SPACE:
+            return [data]  # one whole line: the usual case
         lines: list[bytes | Oversized] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
@@ -49,6 +44,7 @@ class Framer:
             start = end + 1
         if start < size:
             self._take(data[start:] if start else data, lines)
+        self._at_start = not self._size and not self.skipping
         return lines
 
     def _take(self, piece: bytes, lines: list[bytes | Oversized]) -> None:

@@ -7,7 +7,7 @@ are strings of at most 256 bytes or 64-bit integers. What a method means is not 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -71,17 +71,23 @@ def decode(line: bytes) -> Message:
     if type(message) is not dict:
         what = "a batch is not answered: send one message a line"
         return Fault(INVALID_REQUEST, what if type(message) is list else "a message is an object")
-    # The two usual shapes, with exactly their keys; all else is looked at one rule after the other.
-    ident = message.get("id")
-    if message.get("jsonrpc") == "2.0" and (
-        type(ident) is int or (type(ident) is str and len(ident) <= _SHORT_ID)
-    ):
-        if len(message) == _REQUEST_KEYS:
-            method, params = message.get("method"), message.get("params")
-            if type(method) is str and type(params) is dict and len(method) <= MAX_METHOD:
+    try:  # the two usual shapes, with exactly their keys; all else is looked at one rule after the other
+        ident = message["id"]
+        if message["jsonrpc"] == "2.0" and (
+            type(ident) is int or (type(ident) is str and len(ident) <= _SHORT_ID)
+        ):
+            if len(message) == _RESPONSE_KEYS and "result" in message:
+                return Response(ident, message["result"])
+            method, params = message["method"], message["params"]
+            if (
+                len(message) == _REQUEST_KEYS
+                and type(params) is dict
+                and type(method) is str
+                and len(method) <= MAX_METHOD
+            ):
                 return Request(ident, method, params)
-        elif len(message) == _RESPONSE_KEYS and "result" in message:
-            return Response(ident, message["result"])
+    except KeyError:
+        pass
     return _unusual(message)
 
 
@@ -157,7 +163,7 @@ def _response(message: dict[str, Any], ident: Id | None) -> Message:
     )
 
 
-def id_is_legal(value: object) -> bool:
+def id_is_legal(value: object) -> TypeGuard[Id]:
     """A string of at most 256 bytes or an integer; never a boolean, a fraction or null."""
     if type(value) is str:
         return len(value) <= _SHORT_ID or len(value.encode()) <= MAX_ID_BYTES

@@ -14,6 +14,7 @@ MAX_DEPTH = 64
 
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _COUNTED = 1024  # bytes of a text short enough to count its brackets
+_CONTAINERS = (dict, list)
 _INT64 = 2.0**63
 _MAX_DIGITS = 21
 
@@ -30,19 +31,20 @@ def parse(line: bytes) -> Any:
     # The same bytes again (and the line's end): no key stood twice, no number was bent.
     if len(line) - len(same) > 1 or not line.startswith(same):
         _need_single_keys(line, value)
-    if len(line) > _COUNTED or line.count(b"{") + line.count(b"[") > MAX_DEPTH:
-        _need_shallow(value)
+    if (len(line) > _COUNTED or line.count(b"{") + line.count(b"[") > MAX_DEPTH) and not (
+        type(value) not in _CONTAINERS or _fits(value, MAX_DEPTH - 1)
+    ):
+        raise ValueError(_TOO_DEEP)
     return value
 
 
-def _need_shallow(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [node for node in level if type(node) is dict or type(node) is list]
-        if not level:
-            return
-        level = [item for node in level for item in (node.values() if type(node) is dict else node)]
-    raise ValueError(_TOO_DEEP)
+def _fits(node: Any, levels: int) -> bool:
+    """Whether what lies in a container is at most ``levels`` deep."""
+    for item in node.values() if type(node) is dict else node:
+        kind = type(item)
+        if (kind is dict or kind is list) and not (levels and _fits(item, levels - 1)):
+            return False
+    return True
 
 
 def _need_single_keys(line: bytes, value: Any) -> None:
