@@ -83,7 +83,7 @@ class Source:
         second look must agree. Up to three tries, then ``Busy``.
         """
         for _ in range(_TRIES):
-            found = self._between_markers(self._scanned)
+            found = self._between_markers(self._scanned, whole=True)
             if not isinstance(found, Busy) or found.reason != "changing":
                 return found
         return found
@@ -99,24 +99,24 @@ class Source:
             return self.scan()
         if not wanted:
             return self._tree
-        found = self._between_markers(lambda fd: self._hinted(fd, wanted))
+        found = self._between_markers(lambda fd: self._hinted(fd, wanted), whole=False)
         return self.scan() if isinstance(found, Busy) and found.reason == "changing" else found
 
     def hints(self, degraded: Callable[[str], None] | None = None) -> AsyncIterator[frozenset[str]]:
         """What ``hints`` gives for this folder."""
         return hints(self.root, degraded)
 
-    def _between_markers(self, read: Callable[[int], "_Reading"]) -> Tree | Busy | Gone:
+    def _between_markers(self, read: Callable[[int], "_Reading"], *, whole: bool) -> Tree | Busy | Gone:
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             return Gone(f"{self.root}: {os.strerror(error.errno or 0)}")
         try:
-            before = self._place()
+            before = self._place(whole=whole)
             if (busy := self._at_work(before)) is not None:
                 return busy
             reading = read(fd)
-            if before != self._place():
+            if before != revision.where(self.root, before):
                 raise walk.Unstable("git moved on")
             return self._at_work(before) or self._accepted(fd, before, reading)
         except walk.Unstable as moved:
@@ -128,8 +128,10 @@ class Source:
         finally:
             os.close(fd)
 
-    def _place(self) -> revision.Where:
-        return revision.where(_real(self.root)) if self._layer is Layer.CONFIG else revision.Where()
+    def _place(self, *, whole: bool) -> revision.Where:
+        if self._layer is Layer.CATALOG:
+            return revision.Where()
+        return revision.where(_real(self.root)) if whole else revision.where(self.root, self._where)
 
     def _at_work(self, where: revision.Where) -> Busy | None:
         if where.repository is None:
@@ -150,9 +152,7 @@ class Source:
     def _scanned(self, fd: int) -> "_Reading":
         first = self._walk(self._files)
         first.root(fd)
-        files, known = first.files, self._files
-        changed = [path for path, file in files.items() if _differs(file, known.get(path))]
-        changed += known.keys() - files.keys()
+        files, changed = first.files, first.changed + first.gone()
         if changed:
             second = self._walk(files, only_look=True)
             second.root(fd)

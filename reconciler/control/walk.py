@@ -94,6 +94,7 @@ class Walk:
     follow: bool = False  # the product's own data, which package managers do link
     only_look: bool = False
     files: dict[str, File] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)  # paths at which a reader sees what was not known
     _bytes: int = 0
 
     def root(self, fd: int) -> None:
@@ -132,6 +133,11 @@ class Walk:
                 os.close(folder_fd)
         return True
 
+    def gone(self) -> list[str]:
+        """The known paths that a whole walk did not meet."""
+        new = sum(path not in self.known for path in self.changed)
+        return [] if len(self.files) - new == len(self.known) else list(self.known.keys() - self.files.keys())
+
     def _kind(self, fd: int, entry: "os.DirEntry[str]") -> None:
         if entry.is_symlink() and not self.follow:
             raise Unreadable(f"{entry.name} is a symlink, and symlinks are not followed")
@@ -169,7 +175,7 @@ class Walk:
         with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name
-                if ignored(name):
+                if self._unchanged(entry, prefix + name) or ignored(name):
                     continue
                 if entry.is_dir(follow_symlinks=self.follow):
                     self._below(fd, name, prefix + name, depth)
@@ -191,21 +197,35 @@ class Walk:
         finally:
             os.close(folder)
 
+    def _unchanged(self, entry: "os.DirEntry[str]", path: str) -> bool:
+        """Take over a known file that is as it was; the whole of a look at which nothing changed."""
+        known = self.known.get(path)
+        if known is None or known.unsure:
+            return False
+        try:
+            status = entry.stat(follow_symlinks=self.follow)
+        except OSError:
+            return False
+        if known.signature != _signature(status):
+            return False
+        self.files[path] = known
+        if known.data is not None:
+            self._bytes += known.signature[0]
+        return True
+
     def _file(self, fd: int, entry: "os.DirEntry[str]", path: str) -> None:
+        if not path.isascii() and (shown := _printable(path)) != path:
+            self._take(
+                shown, File((0, 0, 0, 0, 0), None, Fault("name", "its name is not UTF-8"), unsure=False)
+            )
+            return
+        if self._unchanged(entry, path):
+            return
         try:
             status = entry.stat(follow_symlinks=self.follow)
         except OSError as error:
             raise Unstable(path) from error
-        if not path.isascii() and (shown := _printable(path)) != path:
-            self.files[shown] = File(
-                _signature(status), None, Fault("name", "its name is not UTF-8"), unsure=False
-            )
-            return
         known = self.known.get(path)
-        if known is not None and not known.unsure and known.signature == _signature(status):
-            self._bytes += known.signature[0] if known.data is not None else 0
-            self.files[path] = known
-            return
         if self.only_look:
             if known is None or known.signature != _signature(status):
                 raise Unstable(path)
@@ -213,7 +233,12 @@ class Walk:
             return
         if len(self.files) >= _MAX_FILES:
             raise Unreadable(f"there are more than {_MAX_FILES} files")
-        self.files[path] = self._read(fd, entry.name, status, known)
+        self._take(path, self._read(fd, entry.name, status, known))
+
+    def _take(self, path: str, file: File) -> None:
+        self.files[path] = file
+        if not file.same(self.known.get(path)):
+            self.changed.append(path)
 
     def _read(self, fd: int, name: str, status: os.stat_result, known: File | None) -> File:
         signature = _signature(status)
@@ -250,7 +275,7 @@ class Walk:
         """
         below = f"{path}/"
         for lost in [path, *(known for known in self.known if known.startswith(below))]:
-            self.files[lost] = File((0, 0, 0, 0, 0), None, fault, unsure=True)
+            self._take(lost, File((0, 0, 0, 0, 0), None, fault, unsure=True))
 
     def _unsure(self, mtime_ns: int) -> bool:
         window = _COARSE_NS if mtime_ns % 1_000_000_000 == 0 else _RECENT_NS

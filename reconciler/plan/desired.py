@@ -48,7 +48,7 @@ class Memory:
     kit: str
     home: str
     made: Mapping[str, making.Made]  # by binding
-    pinned: Mapping[Resource[Connector], Pinned]
+    bases: Mapping[Resource[Connector], making.Base]
     clients: Mapping[str, frozenset[str]]  # by binding: the agents with a route to it
 
 
@@ -81,8 +81,9 @@ class _Run:
         self._recipes: dict[InstanceName, Recipe] = {}
         self._agents: dict[str, AgentRoutes] = {}
         self._refusals: dict[str, tuple[Problem, ...]] = {}
-        self._pinned: dict[Resource[Connector], Pinned] = {}
+        self._bases: dict[Resource[Connector], making.Base] = {}
         self._clients: dict[str, frozenset[str]] = {}
+        self._states: dict[Resource[Connector], str] = {}
         self._touched: tuple[Collection[str], Collection[str]] | None = None  # agents, bindings; None: all
 
     def everything(self) -> None:
@@ -105,12 +106,12 @@ class _Run:
         assert self._previous is not None  # noqa: S101 - there is a past that these differ from
         self._made, self._recipes = dict(self._past.made), dict(self._previous.recipes)
         self._agents, self._refusals = dict(self._previous.table.agents), dict(self._previous.refusals)
-        self._pinned, self._clients = dict(self._past.pinned), dict(self._past.clients)
+        self._bases, self._clients = dict(self._past.bases), dict(self._past.clients)
         for name in bindings:
             if old := self._made.pop(name, None):
                 del self._recipes[old.name]
                 if not any(one.connector is old.connector for one in self._made.values()):
-                    self._pinned.pop(old.connector, None)
+                    self._bases.pop(old.connector, None)
             if found := self._in_force(Kind.BINDING, name):
                 self._make(cast("Resource[Binding]", found))
         touched = set(agents).union(*(self._clients.get(name, ()) for name in bindings))
@@ -129,8 +130,8 @@ class _Run:
         before = self._previous
         if before and not self._differs(before.table):
             table = before.table
-        memory = Memory(self._admission, self._kit, self._home, self._made, self._pinned, self._clients)
-        code = {one.digest: one for one in self._pinned.values()}
+        memory = Memory(self._admission, self._kit, self._home, self._made, self._bases, self._clients)
+        code = {one.code.digest: one.code for one in self._bases.values()}
         return Desired(table, table.recipes, code, self._refusals, memory)
 
     def _differs(self, before: RouteTable) -> bool:
@@ -150,30 +151,37 @@ class _Run:
         if found is None or (unusable and not unusable.isdisjoint((ref, binding.ref))):
             return
         connector = cast("Resource[Connector]", found)
-        state, code = self._state(connector.spec), self._pin(connector)
+        state, base = self._state(connector), self._base(connector)
         old = self._past.made.get(binding.ref.name)
         if old and old.binding is binding and old.connector is connector and old.state == state:
             made = old
         else:
-            recipe = making.recipe(binding, connector, code, state=state, kit=self._kit)
+            recipe = making.recipe(binding, base, state=state, kit=self._kit)
             same = old if old and old.recipe == recipe else None
             name = same.name if same else recipe.name
             made = making.Made(binding, connector, state, same.recipe if same else recipe, name)
         self._made[binding.ref.name] = made
         self._recipes[made.name] = made.recipe
 
-    def _pin(self, connector: Resource[Connector]) -> Pinned:
-        code = self._pinned.get(connector) or self._past.pinned.get(connector) or making.pinned(connector)
-        self._pinned[connector] = code
-        return code
+    def _base(self, connector: Resource[Connector]) -> making.Base:
+        known = self._bases.get(connector) or self._past.bases.get(connector) or making.base(connector)
+        self._bases[connector] = known
+        return known
 
-    def _state(self, connector: Connector) -> str:
+    def _state(self, connector: Resource[Connector]) -> str:
         """``session`` when one of its interfaces keeps state for a session."""
-        for version in connector.implements:
-            interface = self._in_force(Kind.INTERFACE, version)
-            if interface and isinstance(interface.spec, Interface) and interface.spec.state == "session":
-                return "session"
-        return "none"
+        if connector not in self._states:
+            versions = connector.spec.implements
+            kept = any(self._keeps_state(self._in_force(Kind.INTERFACE, version)) for version in versions)
+            self._states[connector] = "session" if kept else "none"
+        return self._states[connector]
+
+    def _keeps_state(self, interface: Resource[Record] | None) -> bool:
+        return (
+            interface is not None
+            and isinstance(interface.spec, Interface)
+            and interface.spec.state == "session"
+        )
 
     # agents
 

@@ -8,7 +8,7 @@ everything else makes a new one.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.admission import connectors
 from reconciler.admission.view import inside
@@ -32,38 +32,69 @@ class Made:
     name: InstanceName
 
 
-def pinned(connector: Resource[Connector]) -> Pinned:
-    """A connector's folder as its instances run it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Base:
+    """What all instances of one connector have in common, worked out once."""
+
+    connector: Resource[Connector]
+    code: Pinned
+    runtime: str
+    entry: str
+    environment: str
+    egress: tuple[str, ...]
+    sandbox: SandboxPolicy
+
+
+def base(connector: Resource[Connector]) -> Base:
+    """What a connector's instances share; ``code`` is its folder as they run it."""
     files = dict(inside(connector))
     start = connector.file.rpartition("/")[0] + "/"
     executable = frozenset(path.removeprefix(start) for path in connector.executable)
-    return Pinned(folder_digest(files, executable), files, executable)
-
-
-def recipe(
-    binding: Resource[Binding], connector: Resource[Connector], code: Pinned, *, state: str, kit: str
-) -> Recipe:
-    """What an instance of the binding is made of; ``code`` is the connector's ``pinned`` folder."""
-    spec, offer = binding.spec, connector.spec
-    lock = code.files.get(_LOCK)
-    return Recipe(
-        binding=binding.ref.name,
-        connector=connector.ref.name,
+    lock, needs = files.get(_LOCK), connector.spec.sandbox
+    return Base(
+        connector=connector,
+        code=Pinned(folder_digest(files, executable), files, executable),
         runtime=connectors.runtime(connector) or "",
-        code=code.digest,
         entry=connectors.entry(connector),
         environment=hashlib.sha256(lock).hexdigest() if lock is not None else "",
+        egress=tuple(sorted(connector.spec.egress)),
+        sandbox=SandboxPolicy(
+            programs=tuple(sorted(needs.programs)),
+            read=tuple(sorted(needs.read)),
+            tmp_bytes=needs.tmp_bytes,
+            memory_bytes=needs.memory_bytes,
+            pids=needs.pids,
+            cpu=needs.cpu,
+            gpu=needs.gpu,
+        ),
+    )
+
+
+def recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Recipe:
+    """What an instance of the binding is made of."""
+    spec, offer, bounds = binding.spec, of.connector.spec, binding.spec.instance
+    sandbox = of.sandbox
+    if bounds.memory_bytes or bounds.pids:
+        memory_bytes = bounds.memory_bytes or sandbox.memory_bytes
+        sandbox = replace(sandbox, memory_bytes=memory_bytes, pids=bounds.pids or sandbox.pids)
+    return Recipe(
+        binding=binding.ref.name,
+        connector=of.connector.ref.name,
+        runtime=of.runtime,
+        code=of.code.digest,
+        entry=of.entry,
+        environment=of.environment,
         settings=tuple(sorted(_settings(spec, offer))) if offer.settings else (),
         secrets=tuple(
             secret(slot, spec.secrets[slot], offer.secret_slots[slot]) for slot in _filled(spec, offer)
         ),
         models=spec.models,
-        egress=tuple(sorted(offer.egress)),
-        sandbox=_policy(spec, offer),
+        egress=of.egress,
+        sandbox=sandbox,
         state=state,
         kit=kit,
-        idle_stop_s=spec.instance.idle_stop_seconds,
-        max_concurrent_calls=spec.instance.max_concurrent_calls,
+        idle_stop_s=bounds.idle_stop_seconds,
+        max_concurrent_calls=bounds.max_concurrent_calls,
         ready_timeout_s=offer.ready.timeout_seconds,
     )
 
@@ -100,19 +131,6 @@ def _settings(binding: Binding, connector: Connector) -> Iterator[tuple[str, str
 
 def _filled(binding: Binding, connector: Connector) -> list[str]:
     return sorted(binding.secrets.keys() & connector.secret_slots.keys()) if binding.secrets else []
-
-
-def _policy(binding: Binding, connector: Connector) -> SandboxPolicy:
-    needs, bounds = connector.sandbox, binding.instance
-    return SandboxPolicy(
-        programs=tuple(sorted(needs.programs)),
-        read=tuple(sorted(needs.read)),
-        tmp_bytes=needs.tmp_bytes,
-        memory_bytes=bounds.memory_bytes or needs.memory_bytes,
-        pids=bounds.pids or needs.pids,
-        cpu=needs.cpu,
-        gpu=needs.gpu,
-    )
 
 
 def _words(found: object) -> tuple[str, ...]:

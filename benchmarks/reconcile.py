@@ -1,0 +1,223 @@
+"""How long a reconcile takes: from files on disk to a new desired state, beside its floors in the same run.
+
+python benchmarks/reconcile.py [--objects 10 1000 10000] [--rounds 7]
+
+Floors: `stat every file`, and `stat + read + tomllib` of every file (what any reader of such a folder
+pays), and `read + parse` of one file. Ours: a cold pass (scan twice, load, admit, desire, diff: nothing
+remembered), a no-op pass (nothing changed), and one known file that changed (hint, load, admit, desire,
+diff). Medians; the ratios count.
+"""
+
+import argparse
+import gc
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.admission import frozen
+from reconciler.admission.admit import Admission, admit
+from reconciler.config import load, lock
+from reconciler.control.source import Source
+from reconciler.model.inventory import Layer, Lock, Tree
+from reconciler.model.names import Kind
+from reconciler.plan import diff
+from reconciler.plan.desired import Desired, desire
+
+_KIT, _HOME = "0" * 64, "/home/nobody"
+_EMPTY = Tree("none", {})
+_FLOORS = {
+    "cold": "floor: stat+read+tomllib",
+    "no-op": "floor: stat all",
+    "one file": "floor: read+parse one",
+}
+_GOALS = {"cold": 0.7, "no-op": 1.2, "one file": 3.0}  # times their floor
+
+
+@dataclass
+class World:
+    """All that a controller remembers between two looks."""
+
+    source: Source
+    admission: Admission | None = None
+    desired: Desired | None = None
+
+    def look(self, hint: str | None = None) -> None:
+        """One pass, as the loop does it."""
+        tree = self.source.hint([hint]) if hint else self.source.scan()
+        assert isinstance(tree, Tree), tree
+        before = self.admission
+        if before is not None and tree is before.inventory.trees[Layer.CONFIG]:
+            return
+        found = load.inventory(
+            {Layer.CATALOG: _EMPTY, Layer.CONFIG: tree}, before.inventory if before else None
+        )
+        self.admission = admit(found, before.in_force if before else {}, before)
+        old = self.desired
+        generation = old.table.generation + 1 if old else 1
+        self.desired = desire(self.admission, generation=generation, kit=_KIT, home=_HOME, previous=old)
+        diff.steps(self.desired, old.recipes if old else (), old.table if old else None)
+
+
+def write(root: Path, objects: int) -> None:
+    """A configuration of so many objects: one interface, one connector, half bindings, half agents."""
+    texts: dict[str, str] = {}
+    shape = {"type": "object", "additionalProperties": False, "required": ["word"]}
+    shape["properties"] = {"word": {"type": "string", "maxLength": 100}}
+    tool = {
+        "name": "ocr_say",
+        "title": "Say",
+        "description": "Say it.",
+        "inputSchema": shape,
+        "outputSchema": shape,
+    }
+    folder = "interfaces/ocr/v1"
+    texts[f"{folder}/interface.toml"] = (
+        'apiVersion = "handler.interface/v1"\nname = "ocr"\nversion = 1\ndescription = "Words."\n'
+        '[errors]\nbroken = "the word cannot be said"\n'
+    )
+    texts[f"{folder}/tools.json"] = json.dumps([tool])
+    texts[f"{folder}/skills/ocr/SKILL.md"] = "---\nname: ocr\ndescription: Words.\n---\n`broken`: stop.\n"
+    texts[f"{folder}/conformance/cases.toml"] = (
+        '[[case]]\nname = "a word"\ntool = "ocr_say"\ninput = { word = "x" }\nexpect.contains = "x"\n'
+    )
+    texts["connectors/ocr-x/main.py"] = "print()\n"
+    texts["connectors/ocr-x/connector.toml"] = (
+        'apiVersion = "handler.connector/v1"\nname = "ocr-x"\ndescription = "Speaks."\n'
+        'implements = ["ocr/v1"]\n'
+        '[settings.language]\nenv = "OCR_LANGUAGE"\ndescription = "Which."\ndefault = "eng"\n'
+    )
+    for number in range(max(1, (objects - 2) // 2)):  # an interface, a connector, and pairs
+        texts[f"bindings/ocr-{number}.toml"] = _binding(number, "eng")
+        texts[f"agents/clerk-{number}.toml"] = (
+            f'apiVersion = "handler.agent/v1"\ndescription = "Clerk number {number}."\n'
+            f'requires = ["ocr/v1"]\nscope = ["/data/{number}"]\n\n[services]\nocr = "ocr-{number}"\n'
+        )
+    for path, text in texts.items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    _publish(root)
+
+
+def _binding(number: int, language: str) -> str:
+    return (
+        f'apiVersion = "handler.binding/v1"\ndescription = "Engine number {number}."\nconnector = "ocr-x"\n\n'
+        f'[settings]\nlanguage = "{language}"\n\n[instance]\nidleStopSeconds = 120\n'
+    )
+
+
+def _publish(root: Path) -> None:
+    tree = Source(root, Layer.CONFIG).scan()
+    assert isinstance(tree, Tree)
+    found = load.inventory({Layer.CATALOG: _EMPTY, Layer.CONFIG: tree})
+    entries = {
+        ref.name: frozen.entry(one, "bench", "2026-11-01")  # type: ignore[arg-type]
+        for ref, one in found.resources.items()
+        if ref.kind is Kind.INTERFACE
+    }
+    (root / "handler.lock").write_text(lock.render(Lock(entries)))
+
+
+def _folders(root: Path) -> list[Path]:
+    return [root, *(path for path in root.rglob("*") if path.is_dir())]
+
+
+def read_all(root: Path) -> None:
+    """Floor: stat, read and parse every TOML file."""
+    for folder in _folders(root):
+        for path in folder.iterdir():
+            if path.suffix == ".toml" and path.stat().st_size:
+                tomllib.loads(path.read_bytes().decode())
+
+
+def stat_scan(root: Path) -> None:
+    """Floor: the quickest look at every file that Python has."""
+    waiting = [str(root)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    entry.stat(follow_symlinks=False)
+
+
+def timed(
+    rounds: int, act: Callable[[], object], prepare: Callable[[int], object] = lambda number: None
+) -> float:
+    """The median of the rounds, in milliseconds."""
+    taken = []
+    for number in range(rounds):
+        prepare(number)
+        start = time.perf_counter()
+        act()
+        taken.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(taken)
+
+
+def measure(root: Path, rounds: int) -> Mapping[str, float]:
+    """Every figure for one folder, in milliseconds."""
+    edited = root / "bindings/ocr-0.toml"
+
+    def edit(number: int) -> None:
+        beside = root / ".beside"
+        beside.write_text(_binding(0, f"l{number}"))
+        beside.rename(edited)
+
+    few = max(3, rounds // 2)
+    world = World(Source(root, Layer.CONFIG))
+    figures = {
+        "floor: stat all": timed(rounds, lambda: stat_scan(root)),
+        "floor: stat+read+tomllib": timed(few, lambda: read_all(root)),
+        "cold": timed(few, lambda: World(Source(root, Layer.CONFIG)).look(), lambda number: gc.collect()),
+    }
+    world.look()
+    assert world.admission is not None
+    assert not world.admission.refused, world.admission.problems[:3]
+    time.sleep(0.1)  # files written just now are read again once: let them be old
+    world.look()
+    figures["no-op"] = timed(rounds, world.look)
+    figures["floor: read+parse one"] = timed(
+        rounds * 3, lambda: tomllib.loads(edited.read_bytes().decode()), edit
+    )
+    figures["one file"] = timed(rounds * 3, lambda: world.look("bindings/ocr-0.toml"), edit)
+    return figures
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--objects", type=int, nargs="+", default=[10, 1_000, 10_000])
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    one_file: dict[int, float] = {}
+    for objects in arguments.objects:
+        folder = Path(tempfile.mkdtemp(prefix="handler-bench-"))
+        try:
+            write(folder, objects)
+            figures = measure(folder, arguments.rounds)
+        finally:
+            shutil.rmtree(folder)
+        one_file[objects] = figures["one file"]
+        print(f"\n{objects} objects")
+        for name, ms in figures.items():
+            floor = _FLOORS.get(name)
+            ratio = f"{ms / figures[floor]:8.2f} times its floor (goal {_GOALS[name]})" if floor else ""
+            print(f"  {name:26} {ms:9.3f} ms {ratio}")
+    if len(one_file) > 1:
+        small, large = min(one_file), max(one_file)
+        ratio = one_file[large] / one_file[small]
+        print(f"\none file at {large} objects: {ratio:.2f} times the time at {small} (goal 2)")
+
+
+if __name__ == "__main__":
+    main()
