@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,119 @@ _SHAPE = {
     "wrong_value": ("a value of another type, or outside its bounds", "values are read strictly"),
     "wrong_name": ("a name that is not legal, or not the one that the path gives", "one object, one name"),
     "duplicate": ("two files claim the same name", "a name means one object"),
+}
+# Codes whose words are put together where they are yielded, so that the source does not show them as text.
+_TOLD = {
+    "A221": (
+        "waits for …",
+        "what rests on a refused object is not admitted before it",
+        "mend … first",
+    ),
+    "A224": (
+        "waits for handler.lock",
+        "whether a version is frozen cannot be told while the lock cannot be read",
+        "mend handler.lock first",
+    ),
+    "A290": (
+        "'…' is not built in this release",
+        "it has no effect until it is, and that is said rather than passed over",
+        "delete it, or leave it for a later release",
+    ),
+    "B106": (
+        "a binding names neither a connector nor an addon, or both",
+        "a binding configures exactly one thing",
+        "name one of them",
+    ),
+    "B107": (
+        "a secret's reference has no form, or more than one",
+        "a secret is found in exactly one place",
+        "write one of command, file, env, keyring, systemd, age or sops",
+    ),
+    "B290": (
+        "'…' is not built in this release",
+        "it has no effect until it is, and that is said rather than passed over",
+        "delete it, or leave it for a later release",
+    ),
+    "C290": (
+        "'…' is not built in this release",
+        "it has no effect until it is, and that is said rather than passed over",
+        "delete it, or leave it for a later release",
+    ),
+    "I242": (
+        "cases.toml cannot be read",
+        "a version is what its cases show",
+        "mend the text at the place that is told",
+    ),
+    "I290": (
+        "'…' is not built in this release",
+        "it has no effect until it is, and that is said rather than passed over",
+        "delete it, or leave it for a later release",
+    ),
+    "P202": (
+        "waits for …",
+        "what rests on a refused object is not admitted before it",
+        "mend … first",
+    ),
+    "P290": (
+        "'…' is not built in this release",
+        "it has no effect until it is, and that is said rather than passed over",
+        "delete it, or leave it for a later release",
+    ),
+    "S199": (
+        "more than 50 problems in one file",
+        "the first ones say enough",
+        "mend those and look again",
+    ),
+    "S203": (
+        "the byte … is not UTF-8",
+        "TOML is UTF-8",
+        "save the file as UTF-8",
+    ),
+    "S213": (
+        "it is a symbolic link",
+        "a link can lead out of the configuration, and change without a sign",
+        "put the file itself there",
+    ),
+    "S214": (
+        "it is no regular file",
+        "only regular files can be read safely",
+        "remove it",
+    ),
+    "S215": (
+        "cannot read it",
+        "what cannot be read is not taken for removed",
+        "make it readable for whoever runs the controller",
+    ),
+    "S216": (
+        "the file belongs to no object",
+        "a misspelt folder cannot pass unseen",
+        "move it where the message says, or remove it",
+    ),
+    "S217": (
+        "a folder whose capability is not built in this release",
+        "it has no effect, and that is said rather than passed over",
+        "leave it for a later release, or remove it",
+    ),
+    "S218": (
+        "a folder without the file that defines its object",
+        "what is left over is told, and removes nothing",
+        "add the file, or remove the folder",
+    ),
+    "S219": (
+        "the name of a file is not UTF-8",
+        "a digest covers the names of files",
+        "rename it",
+    ),
+    "S220": (
+        "handler.lock cannot be read",
+        "published versions are compared with it",
+        "restore it from git; it is written by 'handler lock add'",
+    ),
+    "S290": (
+        "'…' is not built in this release",
+        "it has no effect until it is, and that is said rather than passed over",
+        "delete it, or leave it for a later release",
+    ),
 }
 
 
@@ -63,6 +176,9 @@ def meanings(code: str = "") -> dict[str, Meaning]:
                 known = found.get(meaning.code)
                 if known is None or len(meaning.words) > len(known.words):
                     found[meaning.code] = meaning
+    for told, words in _TOLD.items():
+        if (meaning := found.get(told)) and len(meaning.words) < len(_WORDS):
+            found[told] = replace(meaning, text="", words=tuple(zip(_WORDS, words, strict=True)))
     return found | _shapes()
 
 
