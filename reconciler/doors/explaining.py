@@ -20,7 +20,7 @@ from reconciler.config.text import TextFault
 from reconciler.doors import columns, standing, usage
 
 _CODE = re.compile(r"[ICBAPHRDS][0-9]{3}")
-_ROOMS = ("config", "admission", "plan", "model", "control")
+_ROOMS = ("config", "conformance", "admission", "plan", "model", "control")
 _WORDS = ("what", "why", "mend")
 _FACTS = ("default", "enum", "examples", "pattern", "minimum", "maximum", "maxLength")
 _SHAPE = {
