@@ -88,7 +88,7 @@ class Reviser:
         self._differing: dict[str, str] = {}
         self._ask_again_s = 0.0
 
-    def name(self, where: "Where", tree: "Contents", changed: Collection[str], now_s: float) -> str:
+    def name(self, where: "Where", tree: "_Contents", changed: Collection[str], now_s: float) -> str:
         """The revision of a tree of which only ``changed`` paths differ from the last one named; ``now_s`` is
         monotonic. Runs git once a commit, for at most 5 s.
         """
@@ -114,7 +114,7 @@ class Reviser:
         wanted = (where.repository.git_dir, where.head.commit)
         return wanted != self._compared or (self._committed is None and now_s >= self._ask_again_s)
 
-    def _digest(self, tree: "Contents", digits: int) -> str:
+    def _digest(self, tree: "_Contents", digits: int) -> str:
         """A digest of everything, from the sum of one a file: what did not change is not read again."""
         for path in self._unsummed:
             self._whole -= self._parts.pop(path, 0)
@@ -131,20 +131,20 @@ class Reviser:
         if not self.due(where, now_s) or where.repository is None or where.head is None:
             return False
         commit = where.head.commit
-        self._committed = listing(where.repository, commit, where.prefix, self._names)
+        self._committed = _listing(where.repository, commit, where.prefix, self._names)
         self._compared, self._ask_again_s = (where.repository.git_dir, commit), now_s + _ASK_AGAIN_S
         return True
 
-    def _judge(self, path: str, tree: "Contents", commit: str) -> None:
+    def _judge(self, path: str, tree: "_Contents", commit: str) -> None:
         data, committed = tree.files.get(path), (self._committed or {}).get(path)
-        now = (blob(data, commit), path in tree.executable) if data is not None else None
+        now = (_blob(data, commit), path in tree.executable) if data is not None else None
         if now == committed or path.partition("/")[0] not in self._names:
             self._differing.pop(path, None)
         else:
             self._differing[path] = f"{now[0]}{'x' if now[1] else '-'}" if now else "gone"
 
 
-class Contents(Protocol):
+class _Contents(Protocol):
     """What a revision names: bytes by path, and which paths are executable."""
 
     @property
@@ -216,7 +216,7 @@ def head(repository: Checkout) -> Head | None:
     return None
 
 
-def listing(
+def _listing(
     repository: Checkout, commit: str, prefix: str, names: Sequence[str]
 ) -> Mapping[str, tuple[str, bool]] | None:
     """Every file of ``commit`` below ``prefix/NAME`` for these names, by path from ``prefix``: blob and
@@ -247,7 +247,7 @@ def listing(
     return found
 
 
-def blob(data: bytes, like: str) -> str:
+def _blob(data: bytes, like: str) -> str:
     """The name git gives to these bytes, by the algorithm of ``like`` (another object's name)."""
     hasher: Callable[[bytes], hashlib._Hash] = hashlib.sha256 if _algorithm(like) == "sha256" else _sha1
     whole = hasher(b"blob %d\0" % len(data))

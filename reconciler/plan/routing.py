@@ -12,7 +12,7 @@ from reconciler.admission.admit import Admission, Selected
 from reconciler.model.contract import Contract
 from reconciler.model.inventory import Resource
 from reconciler.model.names import Kind, ObjectRef
-from reconciler.model.problems import Problem, Span, listed
+from reconciler.model.problems import Bug, Problem, Span
 from reconciler.model.resources import Agent
 from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
 from reconciler.plan.making import Made
@@ -25,11 +25,16 @@ Instances = Mapping[str, Made]  # by binding
 
 
 def why_not(admission: Admission, agent: Resource[Agent]) -> tuple[Problem, ...]:
-    """Why an agent in force has no routes; () when it has."""
+    """Why an agent in force has no routes; () when it has. An agent that admission lets nobody serve is
+    told by it.
+    """
     if agent.spec.suspend:
         return (_suspended(agent),)
     if agent.ref in admission.unusable or agent.ref.name not in admission.selections:
-        return admission.refused.get(agent.ref) or (_unusable(agent, admission.absent.get(agent.ref, ())),)
+        problems = admission.refused.get(agent.ref, ())
+        if not problems:
+            raise Bug(f"{agent.ref} cannot be served and no problem says why")
+        return problems
     return ()
 
 
@@ -131,16 +136,4 @@ def _suspended(agent: Resource[Agent]) -> Problem:
         path=("suspend",),
         about=agent.ref,
         reason="Suspended",
-    )
-
-
-def _unusable(agent: Resource[Agent], keys: tuple[str, ...]) -> Problem:
-    return Problem(
-        code="A402",
-        what=f"agent '{agent.ref.name}' cannot be served: {listed(keys)} is not built in this release",
-        why="serving without it would give the agent something else than was asked for",
-        mend="leave it for a later release, or delete it",
-        at=Span(agent.file),
-        about=agent.ref,
-        reason="NotBuilt",
     )

@@ -259,3 +259,12 @@ def test_what_moved_is_found_whatever_the_order(data: st.DataObject) -> None:
     before, after = ({one.ref: one for one in data.draw(st.permutations(pick))} for pick in picks)
     expected = {ref for ref in before.keys() | after.keys() if before.get(ref) is not after.get(ref)}
     assert _moved(before, after) == expected
+
+
+def test_an_agent_that_asks_for_what_is_not_built_has_no_routes_and_is_told_what() -> None:
+    admission = admitted(SMALL | agent("clerk", {"ocr": "fast"}, 'models = ["large"]'), clean=False)
+    found = desire(admission, generation=1, kit=KIT, home=HOME)
+    assert set(found.table.agents) == {"maid"}
+    (problem,) = found.refusals["clerk"]
+    assert (problem.code, problem.reason) == ("A215", "NotBuilt")
+    assert "models" in problem.what
