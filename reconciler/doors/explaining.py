@@ -80,6 +80,18 @@ _TOLD = {
         "it has no effect until it is, and that is said rather than passed over",
         "delete it, or leave it for a later release",
     ),
+    "I401": (
+        "a key that a case does not have",
+        "keys are closed, so a misspelt one is told",
+        "write the known key",
+    ),
+    "I402": ("a key that a case must have is missing", "a case without it shows nothing", "add it"),
+    "I403": (
+        "a value that a case cannot have",
+        "an assertion that cannot be read shows nothing",
+        "write one it can",
+    ),
+    "I404": ("two cases have one name", "a case is told by its name", "give each case a name of its own"),
     "P202": (
         "waits for …",
         "what rests on a refused object is not admitted before it",
