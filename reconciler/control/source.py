@@ -250,8 +250,8 @@ async def hints(root: Path, degraded: Callable[[str], None] | None = None) -> As
                     degraded("")
                 complaint = ""
                 yield paths
-        except (OSError, RuntimeError) as error:
-            why = f"changes are found by the timed scan alone: {error}"
+        except Exception as error:  # noqa: BLE001 - a hint that fails to come, however, leaves the scan
+            why = f"changes are found by the timed scan alone: {_innermost(error)}"
         if why and why != complaint:
             _LOG.warning("%s", why)
             if degraded:
@@ -259,6 +259,13 @@ async def hints(root: Path, degraded: Callable[[str], None] | None = None) -> As
             complaint = why
         if why:
             await asyncio.sleep(_RETRY_S)
+
+
+def _innermost(error: Exception) -> Exception:
+    """The error itself: watchfiles raises what goes wrong while it watches in groups."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _watched(root: Path) -> AsyncIterator[frozenset[str]]:

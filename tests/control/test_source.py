@@ -701,3 +701,17 @@ def test_where_nothing_can_be_watched_that_is_said_and_tried_again(
 
     monkeypatch.setattr("watchfiles.awatch", full)
     watch(story, hear)
+
+
+@pytest.mark.slow
+def test_a_name_that_the_watcher_cannot_decode_ends_no_hints(root: Path, watch: Callable[..., None]) -> None:
+    said: list[str] = []
+
+    async def story(heard: asyncio.Queue[frozenset[str]]) -> None:
+        Path(os.fsdecode(os.fsencode(root) + b"/bindings/\xff.toml")).write_bytes(b"x")
+        await _until(heard, lambda paths: paths == frozenset())
+        save(root / "bindings/a.toml", b"new")
+        await _until(heard, lambda paths: "bindings/a.toml" in paths)
+        assert "Unable to decode path" in said[0]
+
+    watch(story, said.append)
