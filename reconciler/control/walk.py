@@ -183,6 +183,9 @@ class Walk:
                     self._file(fd, entry, prefix + name)
 
     def _below(self, fd: int, name: str, path: str, depth: int) -> None:
+        if (shown := _printable(path)) != path:
+            self._fault(shown, Fault("name", "its name is not UTF-8"))
+            return
         if depth >= _MAX_DEPTH:
             self._fault(path, Fault("unreadable", f"nested deeper than {_MAX_DEPTH} folders"))
             return
@@ -214,7 +217,7 @@ class Walk:
         return True
 
     def _file(self, fd: int, entry: "os.DirEntry[str]", path: str) -> None:
-        if not path.isascii() and (shown := _printable(path)) != path:
+        if (shown := _printable(path)) != path:
             self._take(
                 shown, File((0, 0, 0, 0, 0), None, Fault("name", "its name is not UTF-8"), unsure=False)
             )
@@ -335,4 +338,6 @@ def _kind_of(mode: int) -> str:
 
 def _printable(path: str) -> str:
     """The path as text that can be shown and written: bytes that are no UTF-8 become escapes."""
+    if path.isascii():
+        return path
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -228,6 +228,14 @@ def test_a_name_that_is_no_utf8_is_a_fault_shown_with_escapes(root: Path) -> Non
     assert tree(looker.scan()) is found
 
 
+def test_a_folder_whose_name_is_no_utf8_is_a_fault_shown_with_escapes_and_not_entered(root: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(root) + b"/connectors/\xff"))
+    (odd / "/".join("d" for _ in range(40))).mkdir(parents=True)
+    (odd / "main.py").write_bytes(b"x")
+    found = tree(source(root).scan())
+    assert {path: fault.word for path, fault in found.faults.items()} == {"connectors/\\xff": "name"}
+
+
 def test_folders_nested_without_end_are_a_fault(root: Path) -> None:
     deep = root / "connectors/ocr-x" / "/".join("d" * 1 for _ in range(40))
     deep.mkdir(parents=True)
