@@ -301,7 +301,10 @@ class Controller:
             await self._say.wait()
             await anyio.sleep(_SAY_QUIET_S)
             self._say = anyio.Event()
-            await self.speak()
+            try:
+                await self.speak()
+            except Exception:  # noqa: BLE001 - what cannot be said does not end what serves
+                _LOG.exception("the status could not be drawn")
             self._said.set()
             self._said = anyio.Event()
 

@@ -1,0 +1,139 @@
+"""The loop over a real configuration, state folder and board, with a runtime that starts nothing."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import orjson
+import pytest
+
+from reconciler.control.admitted import Admitted
+from reconciler.control.journal import Journal
+from reconciler.control.looking import Looker, Place
+from reconciler.control.loop import Controller, Parts, Withdrawn
+from reconciler.control.status import Board
+from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Recipe
+from reconciler.model.status import InstanceSeen, Summary
+
+CONFIG = 'apiVersion = "handler.config/v1"\n[reconcile]\nscanSeconds = 0.1\n'
+BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n'
+
+
+@dataclass
+class Runtime:
+    """Stands for the supervisor, the dispatcher and the doorkeeper: nothing runs, and all that is asked of
+    them is granted.
+    """
+
+    held: tuple[str, ...] = ()  # the bindings that open sessions use
+    declared: list[InstanceName] = field(default_factory=list)
+
+    async def declare(self, recipe: Recipe, code: object) -> InstanceName:
+        self.declared.append(recipe.name)
+        return recipe.name
+
+    async def retire(self, name: InstanceName) -> None:
+        self.declared.remove(name)
+
+    def observe(self) -> tuple[InstanceSeen, ...]:
+        return ()
+
+    def prune(self) -> tuple[str, ...]:
+        return ()
+
+    async def restore(self) -> None: ...
+
+    async def sweep(self) -> None: ...
+
+    async def follow(self, table: object) -> None: ...
+
+    def in_use(self) -> tuple[str, ...]:
+        return self.held
+
+    def recipes(self) -> Mapping[InstanceName, Recipe]:
+        return {}
+
+
+class House:
+    """A configuration and its controller."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = Place(folder / "config", folder / "state", folder / "run")
+        self.runtime = Runtime()
+        self.board = Board(self.place.state / "status", lambda: 1e9)
+        self.admitted = Admitted(self.place.state / "admitted")
+        self.write("handler.toml", CONFIG)
+        self.write("bindings/a.toml", BINDING)
+
+    def write(self, path: str, text: str) -> None:
+        file = self.place.config / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def summary(self) -> Any:
+        path = self.place.state / "status/summary.json"
+        return orjson.loads(path.read_bytes()) if path.exists() else {}
+
+    def synced(self) -> tuple[str, str, str]:
+        """The source's condition in the summary: status, reason, message."""
+        one = (self.summary().get("conditions") or [{}])[0]
+        return one.get("status", ""), one.get("reason", ""), one.get("message", "")
+
+    def objects(self) -> set[str]:
+        return {f"{one['kind']}/{one['name']}" for one in self.summary().get("objects", ())}
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        with anyio.fail_after(10):
+            while not holds():
+                await anyio.sleep(0.02)
+
+    def live(self, story: Callable[[Controller], Awaitable[None]]) -> None:
+        """Run the controller while the story is told."""
+
+        async def listen() -> asyncio.Server:
+            return await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+
+        async def main() -> None:
+            runtime = cast("Any", self.runtime)
+            journal = Journal(self.place.state, lambda: 1e9)
+            looker = Looker(self.place, self.admitted)
+            parts = Parts(looker, runtime, runtime, runtime, self.board, journal)
+            frame = Summary(configuration=str(self.place.config), controller={})
+            controller = Controller(parts, Withdrawn(runtime), frame, clock=asyncio.get_running_loop().time)
+            stop = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(controller.run, stop, listen)
+                await self.until(lambda: self.synced()[0] == "True")
+                await story(controller)
+                stop.set()
+
+        asyncio.run(main())
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[House]:
+    yield House(tmp_path)
+
+
+def test_a_status_that_cannot_be_drawn_is_logged_and_ends_nothing(
+    made: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(controller: Controller) -> None:
+        whole = made.board.publish
+
+        def broken(objects: object) -> int:
+            monkeypatch.setattr(made.board, "publish", whole)
+            raise TypeError("a fault of ours")
+
+        monkeypatch.setattr(made.board, "publish", broken)
+        made.write("bindings/b.toml", BINDING)
+        await made.until(lambda: "binding/b" in made.objects())
+
+    with caplog.at_level(logging.ERROR):
+        made.live(story)
+    assert "a fault of ours" in caplog.text
