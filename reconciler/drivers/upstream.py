@@ -21,6 +21,8 @@ VERSION = "2025-11-25"
 FILES_KEY = "ai.handler/files"
 ERROR_KEY = "ai.handler/error"
 _MAX_DIAGNOSTIC = 500  # characters
+_MAX_ERROR_TEXT = 16 * 1024  # characters at the end of an error's text in which its code is looked for…
+_MAX_ERROR_LINES = 8  # …and of its lines: each is a try to read JSON
 _HEAD_ID = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -142,13 +144,13 @@ def _files(value: object) -> Mapping[str, str] | None:
 
 
 def _refused(result: Mapping[str, Any]) -> Refusal:
-    """A tool error: our own ``_meta`` key, or the JSON object in its text, whichever is there."""
+    """A tool error: our own ``_meta`` key, or the JSON object that ends its text, whichever is there."""
     meta = result.get("_meta")
     mine = meta.get(ERROR_KEY) if type(meta) is dict else None
     if type(mine) is dict and (code := _code(mine.get("code"))):
         return Refusal(code, _cut(mine.get("diagnostic")))
     text = _first_text(result.get("content"))
-    for line in (text, *reversed(text.splitlines())):
+    for line in (text, *reversed(text[-_MAX_ERROR_TEXT:].splitlines()[-_MAX_ERROR_LINES:])):
         try:
             body = orjson.loads(line)
         except orjson.JSONDecodeError:

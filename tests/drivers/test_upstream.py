@@ -1,5 +1,6 @@
 """The MCP that our side speaks to a connector: what is written, and what is understood."""
 
+import time
 from typing import Any
 
 import orjson
@@ -106,6 +107,17 @@ def test_files_that_are_not_as_agreed_are_unavailable(files: Any) -> None:
 )
 def test_errors_are_read_in_either_form_and_never_guessed(result: Any, refusal: Refusal) -> None:
     assert reply(result) == refusal
+
+
+def test_an_error_of_a_million_lines_holds_nobody_up() -> None:
+    """Each line is a try to read JSON: only the last few are tried."""
+    began = time.process_time()
+    assert reply({"isError": True, "content": [text("[\n" * 1_000_000)]}).code == "unavailable"
+    assert reply({"isError": True, "content": [text("\n" * 1_000_000)]}).code == "unavailable"
+    body = '{"error":"too_large","message":"m"}'
+    found = reply({"isError": True, "content": [text("[\n" * 100_000 + body + "\n")]})
+    assert found == Refusal("too_large", "m")
+    assert time.process_time() - began < 2
 
 
 def test_a_json_rpc_error_is_unavailable() -> None:
