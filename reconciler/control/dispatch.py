@@ -208,6 +208,9 @@ class Connector(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         framer = self._framer
+        if framer.is_whole(data):
+            self._hear(data)
+            return
         for line in framer.feed(data):
             if self._ended:
                 return

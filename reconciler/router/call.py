@@ -98,6 +98,10 @@ class Usage:
         self.running = 0
         self.waiting = 0
 
+    def is_free(self) -> bool:
+        """Whether a call may begin at once: within what a session has, and with nobody to wait for."""
+        return self.running < self.concurrent and (self.most is None or self.made < self.most)
+
 
 def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> Generator[Step, Any, Outcome]:
     """One call from its arguments to its outcome. ``usage`` is held from the first send to the end."""
@@ -119,7 +123,7 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
     try:
         if tool.files:
             return (yield from _with_files(route.contract, tool, arguments, usage))
-        return _judged(route.contract, tool, (yield Send(tool.name, arguments, usage.longest)))
+        return judged(route.contract, tool, (yield Send(tool.name, arguments, usage.longest)))
     finally:
         usage.running -= 1
 
@@ -157,7 +161,7 @@ def _with_files(
             return _own(contract, handed)
         arguments = {**arguments, **handed}
     reply = yield Send(tool.name, arguments, usage.longest)
-    outcome = _judged(contract, tool, reply)
+    outcome = judged(contract, tool, reply)
     if outputs and isinstance(outcome, Answer):
         missing = [name for name in outputs if name not in reply.files]
         if missing:
@@ -168,7 +172,7 @@ def _with_files(
     return outcome
 
 
-def _judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
+def judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
     """What a connector's reply comes to: its codes against the list, its answer against the schema."""
     if not isinstance(reply, Result):
         # A code that the interface does not list would be the vendor's word.

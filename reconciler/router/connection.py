@@ -18,6 +18,7 @@ from reconciler.router.peers import Peer, is_own, peer_of
 from reconciler.wire import jsonrpc
 from reconciler.wire.framing import MAX_LINE, Framer, Oversized
 from reconciler.wire.jsonrpc import Id
+from reconciler.wire.strict import parse
 
 NO_SESSION = 1  # our own JSON-RPC code: the connection belongs to no session; the message says why
 _TURN = 32  # messages of one connection before the others have their turn
@@ -85,6 +86,9 @@ class Connection(asyncio.Protocol):
             self._desks = guest.desks
 
     def data_received(self, data: bytes) -> None:
+        if self._framer.is_whole(data) and not self._backlog:
+            self._hear(data)
+            return
         lines = self._framer.feed(data)
         if self._backlog or len(lines) > _TURN:
             self._backlog.extend(lines)
@@ -183,9 +187,20 @@ class Connection(asyncio.Protocol):
         if not isinstance(line, bytes):
             self._send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
             return
-        action = self._answer(jsonrpc.decode(line))
+        try:
+            message = parse(line)
+        except ValueError as error:
+            self._act(self._answer(jsonrpc.unreadable(error)), len(line))
+            return
+        ask = mcp.usual_call(self._face, message) if self._face is not None else None
+        if ask is not None:
+            self._begin(ask, len(line))
+        else:
+            self._act(self._answer(jsonrpc.understood(message)), len(line))
+
+    def _act(self, action: mcp.Action, size: int) -> None:
         if isinstance(action, mcp.Call):
-            self._begin(action, len(line))
+            self._begin(action, size)
         elif isinstance(action, bytes):
             self._send(action)
         elif isinstance(action, mcp.Cancel):
@@ -206,7 +221,7 @@ class Connection(asyncio.Protocol):
             self._send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
             return
         self._flights[ident] = flight = Flight(self._desks[ask.offer.route.interface.name], self, ask, size)
-        flight.go_on(None)
+        flight.begin()
         if not self._exchange.watching:
             self._exchange.watch()
 

@@ -6,9 +6,9 @@ A flight ends once: answered, refused, late, or cancelled by its agent; whatever
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never, cast
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
 from reconciler.model.problems import Bug
@@ -25,6 +25,7 @@ from reconciler.router.call import (
     Step,
     Turn,
     Usage,
+    judged,
     serve,
 )
 from reconciler.router.files import Denied
@@ -132,6 +133,7 @@ class Flight:
     # What few calls need is set where it is needed: one of these is made for every call.
     over = False
     name = ""  # of the call, once something asked for it
+    _law: Generator[Step, Any, Outcome] | None = None  # None: the law has nothing to ask but the answer
     _step: Step | None = None  # what is waited for, unless that is an answer
     _lane: Lane | None = None
     _number: int | None = None  # of the sent call, while it is out
@@ -147,7 +149,7 @@ class Flight:
         self.wants_progress = ask.token is not None
         self._desk = desk
         self._client = client
-        self._law = serve(desk.route, ask.offer.tool, ask.arguments, desk.usage)
+        self._tool = ask.offer.tool
 
     def is_late(self) -> bool:
         """Whether the call's time is up, on the router's clock."""
@@ -157,8 +159,30 @@ class Flight:
         """The files that went over: property, bytes, sha256."""
         return tuple(self._handoff.handed) if self._handoff is not None else ()
 
+    def begin(self) -> None:
+        """Start; the end may come before this returns.
+
+        Most calls take no files, wait for nobody and are right: they are sent at once. The generator of the law,
+        which would have asked for nothing but the answer, is left out; any other call goes through it.
+        """
+        ask, desk = self.ask, self._desk
+        usage = desk.usage
+        if ask.offer.is_plain and usage.is_free() and self._tool.input_fault(ask.arguments) is None:
+            self._lane = lane = desk.exchange.dispatch.lane(desk.route.instance)
+            if lane is not None:
+                usage.made += 1
+                usage.running += 1
+                self._number = lane.send(self._tool.name, ask.arguments, self, usage.longest)
+                return
+        self._law = serve(desk.route, self._tool, ask.arguments, usage)
+        self.go_on(None)
+
     def go_on(self, reply: object) -> None:
         """Send a reply (None: begin) into the law and do what it asks for next."""
+        if self._law is None:
+            self._desk.usage.running -= 1
+            self._end(judged(self._desk.route.contract, self._tool, cast(Reply, reply)))
+            return
         try:
             step = self._law.send(reply)
         except StopIteration as end:
@@ -218,7 +242,10 @@ class Flight:
     def cancel(self) -> None:
         """The agent gave the call up: stop, and say nothing."""
         self._halt()
-        self._law.close()
+        if self._law is None:
+            self._desk.usage.running -= 1
+        else:
+            self._law.close()
         self._end(None)
 
     def _lane_came(self, lane: Lane | Refusal) -> None:

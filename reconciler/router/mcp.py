@@ -34,6 +34,9 @@ ROUTER_TEXTS = {
 
 META = "io.modelcontextprotocol/"
 _VERSION = META + "protocolVersion"
+_CAPABILITIES = META + "clientCapabilities"
+_REQUEST_KEYS = 4  # jsonrpc, id, method, params
+_CALL_KEYS = 2  # name, arguments
 _TASKS = META + "tasks"
 _PAGE = 100  # tools in one page of a list
 
@@ -44,6 +47,7 @@ class Offer:
 
     route: Route
     tool: Tool
+    is_plain: bool  # its calls take no files, and go somewhere
 
 
 @dataclass(slots=True)
@@ -87,7 +91,7 @@ class Face:
         for route in routes:
             for tool in route.contract.tools.values():
                 if route.tools is None or tool.name in route.tools:
-                    self.offers[tool.name] = Offer(route, tool)
+                    self.offers[tool.name] = Offer(route, tool, not tool.files and route.suspended is None)
 
 
 def answer(face: Face, message: Message) -> Action:
@@ -134,6 +138,37 @@ def instructions(routes: Sequence[Route]) -> str:
     return "\n".join(lines)
 
 
+def usual_call(face: Face, message: Any) -> Call | None:
+    """The call that a message is, seen in a few steps; None: ``answer`` looks at it in full."""
+    try:
+        params = message["params"]
+        offer = face.offers[params["name"]]
+        call = Call(message["id"], offer, params["arguments"], modern=False)
+        if message["method"] != "tools/call" or message["jsonrpc"] != "2.0" or len(message) != _REQUEST_KEYS:
+            return None
+        if len(params) != _CALL_KEYS:
+            era = _era(params["_meta"]) if len(params) == _CALL_KEYS + 1 else None
+            if era is None:
+                return None
+            call.modern, call.token = era
+    except (KeyError, TypeError):
+        return None
+    return call if type(call.arguments) is dict and jsonrpc.id_is_legal(call.id) else None
+
+
+def _era(meta: Any) -> tuple[bool, Id | None] | None:
+    """The era and the progress token of a call, by its ``_meta``; None: there is something to refuse."""
+    if type(meta) is not dict:
+        return None
+    token = meta.get("progressToken")
+    if token is not None and not jsonrpc.id_is_legal(token):
+        return None
+    if _VERSION not in meta:
+        return False, token
+    modern = meta[_VERSION] == MODERN and type(meta.get(_CAPABILITIES)) is dict
+    return (True, token) if modern else None
+
+
 def _refuse(request: Request, code: int, message: str, data: Mapping[str, Any] | None = None) -> bytes:
     return jsonrpc.error(request.id, code, message, data)
 
@@ -149,8 +184,8 @@ def _modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
     version = meta[_VERSION]
     if type(version) is not str:
         return _refuse(request, jsonrpc.INVALID_PARAMS, "the protocol version in _meta must be a string")
-    if type(meta.get(META + "clientCapabilities")) is not dict:
-        return _refuse(request, jsonrpc.INVALID_PARAMS, f"_meta needs {META}clientCapabilities, an object")
+    if type(meta.get(_CAPABILITIES)) is not dict:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, f"_meta needs {_CAPABILITIES}, an object")
     if version != MODERN:
         return _refuse(
             request,
@@ -230,7 +265,7 @@ def _page_start(cursor: object, size: int) -> int | None:
 
 def _call_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
     if "task" in request.params:
-        extensions = meta[META + "clientCapabilities"].get("extensions")
+        extensions = meta[_CAPABILITIES].get("extensions")
         if type(extensions) is not dict or _TASKS not in extensions:
             return _refuse(
                 request,

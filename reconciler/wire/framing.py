@@ -33,9 +33,9 @@ class Framer:
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """The lines that ``data`` completes, in order, blank ones left out. One may still have its end on."""
+        if self.is_whole(data):
+            return [data]
         size = len(data)
-        if self._at_start and data.find(b"\n") == size - 1 < self.limit and size and data[0] > _SPACE:
-            return [data]  # one whole line: the usual case
         lines: list[bytes | Oversized] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
@@ -46,6 +46,11 @@ class Framer:
             self._take(data[start:] if start else data, lines)
         self._at_start = not self._size and not self.skipping
         return lines
+
+    def is_whole(self, data: bytes) -> bool:
+        """Whether ``data`` is one line and nothing else, so that it need not be cut: the usual case."""
+        end = data.find(b"\n")
+        return 0 < end == len(data) - 1 < self.limit and self._at_start and data[0] > _SPACE
 
     def _take(self, piece: bytes, lines: list[bytes | Oversized]) -> None:
         if self.skipping:

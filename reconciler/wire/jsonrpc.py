@@ -65,9 +65,18 @@ Message = Request | Notification | Response | Fault
 def decode(line: bytes) -> Message:
     """Read one line as a message; never raises. A Fault says what to answer to what is no message."""
     try:
-        message = parse(line)
+        return understood(parse(line))
     except ValueError as error:
-        return Fault(PARSE_ERROR, f"cannot read this line: {error}")
+        return unreadable(error)
+
+
+def unreadable(error: ValueError) -> Fault:
+    """What to answer to a line that ``strict.parse`` refused."""
+    return Fault(PARSE_ERROR, f"cannot read this line: {error}")
+
+
+def understood(message: Any) -> Message:
+    """What a line that was read says as JSON-RPC; never raises."""
     if type(message) is not dict:
         what = "a batch is not answered: send one message a line"
         return Fault(INVALID_REQUEST, what if type(message) is list else "a message is an object")

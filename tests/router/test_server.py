@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -397,6 +397,43 @@ def test_what_a_session_used_is_counted_over_its_connections_until_it_is_forgott
                     message = await agent.message()
                     codes.append("ok" if "structuredContent" in message["result"] else text_of(message))
             assert codes == ["ok", "ok", "limit", "ok"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reply"),
+    [
+        ({"text": "x"}, Result({"text": "y"}, {})),
+        ({"text": "x"}, Result({"text": 5}, {})),
+        ({"text": "x"}, Result({}, {})),
+        ({"text": "x"}, Refusal("unavailable", "why")),
+        ({"text": "x"}, Refusal("boom", "why")),
+        ({"text": 5}, Result({"text": "y"}, {})),
+        ({}, Result({"text": "y"}, {})),
+        ({"text": "x", "wait_for_previous": True}, Result({"text": "y"}, {})),
+    ],
+)
+def test_a_call_sent_at_once_ends_as_the_law_says(arguments: dict[str, Any], reply: Any) -> None:
+    """A call that finds its connector running takes the short way; one that starts it goes through the law."""
+
+    async def test() -> None:
+        lines, records = [], []
+        for start in (True, False):
+            lane = FakeLane(stage.replied(reply))
+            async with stage_set(None if start else lane) as play, play.agent() as agent:
+                agent.call(1, "echo_say", **arguments)
+                if start:
+                    while not play.dispatch.waiting and not play.records:
+                        await asyncio.sleep(0.005)
+                    play.dispatch.start(lane)
+                lines.append(await agent.message())
+                (record,) = await play.recorded()
+                records.append(replace(record, ms=0))
+                usage = play.router.guest(Pinned("s1", play.routes)).desks["echo"].usage
+                assert (usage.running, usage.waiting) == (0, 0)
+        assert lines[0] == lines[1]
+        assert records[0] == records[1]
 
     run(test)
 
