@@ -3,7 +3,7 @@
     python benchmarks/router.py [--pin CPU] [--quick]
 
 All three speak to the same echo connector (Python, uvloop) over Unix sockets. The relay moves bytes and knows
-nothing: it is the floor for a hop in Python. What counts are the ratios to it, in interleaved rounds; the goals
+nothing: it is the floor for a hop in Python. What counts are the ratios to it, in interleaved rounds; goals
 stand beside them. `--pin` puts every process on one CPU, where the ratios are steadiest. The router
 is the real one: real doors, the law of a call, the dispatcher, records. Its supervisor alone is replaced.
 """

@@ -162,7 +162,7 @@ class Flight:
     def begin(self) -> None:
         """Start; the end may come before this returns.
 
-        Most calls take no files, wait for nobody and are right: they are sent at once. The generator of the law,
+        Most calls take no files, wait for nobody and are right: they are sent at once. The law's generator,
         which would have asked for nothing but the answer, is left out; any other call goes through it.
         """
         ask, desk = self.ask, self._desk

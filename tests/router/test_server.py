@@ -415,7 +415,7 @@ def test_what_a_session_used_is_counted_over_its_connections_until_it_is_forgott
     ],
 )
 def test_a_call_sent_at_once_ends_as_the_law_says(arguments: dict[str, Any], reply: Any) -> None:
-    """A call that finds its connector running takes the short way; one that starts it goes through the law."""
+    """A call that finds its connector running goes the short way; one that starts it goes by the law."""
 
     async def test() -> None:
         lines, records = [], []
