@@ -177,6 +177,14 @@ class Controller:
             one.phase in ("building", "starting") for one in self.parts.supervisor.observe()
         )
 
+    def waiting(self) -> dict[str, str]:
+        """What is still on its way, by object, and how far it is."""
+        told = {f"binding/{name.binding}": why for name, why in self._unproven.items()}
+        for one in self.parts.supervisor.observe():
+            if one.phase in ("building", "starting"):
+                told[f"binding/{one.name.rpartition('@')[0]}"] = one.message or one.phase
+        return told
+
     async def until_settled(self) -> None:
         """Return when ``settled`` holds; the words that change on the way are the occasion to look."""
         while not self.settled():

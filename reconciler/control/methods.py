@@ -33,6 +33,7 @@ class Methods:
         return {
             "hello": self.hello,
             "apply": self.apply,
+            "ready": self.ready,
             "diff": self.diff,
             "session.open": self.session_open,
             "session.close": self.session_close,
@@ -65,13 +66,19 @@ class Methods:
         found = await self._controller.now(explicit=True)
         if not isinstance(found, Look):
             raise Refused(f"the configuration cannot be read now: {found.detail}")
-        ready = self._controller.settled()
-        if params.get("wait") and not ready:
-            with anyio.move_on_after(float(params.get("timeoutSeconds") or _DEFAULT_WAIT_S)):
-                await self._controller.until_settled()
-            ready = self._controller.settled()
+        if params.get("wait"):
+            await self._settled_within(float(params.get("timeoutSeconds") or _DEFAULT_WAIT_S))
         await self._controller.speak()
-        return {**self._report(before, found), "applied": True, "ready": ready}
+        return {**self._report(before, found), "applied": True, "ready": self._controller.settled()}
+
+    async def ready(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Whether the newest routes serve, and what is waited for; answers within ``timeoutSeconds``."""
+        await self._settled_within(float(params.get("timeoutSeconds") or 0))
+        return {"ready": self._controller.settled(), "waiting": self._controller.waiting()}
+
+    async def _settled_within(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await self._controller.until_settled()
 
     async def session_open(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """Open a session of an agent, or of one binding for its operator, and say where its sockets are."""

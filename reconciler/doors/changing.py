@@ -7,13 +7,14 @@ apply 0 applied, 1 something refused, 3 not ready in time.
 
 import json
 import sys
+import time
 from dataclasses import dataclass
 
 from reconciler.control import folders, lock, once
 from reconciler.doors import client, columns, lines, standing, tables, usage
 
 _WAIT_S = 120.0
-_MORE_S = 30.0  # the answer comes this much after the controller's own limit at the latest
+_TELL_S = 1.0  # how often the controller is asked what it waits for
 _MARKS = {"add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("✗", "red")}
 _PLANNED = {"add": "to add", "change": "to change", "remove": "to remove", "refuse": "refused"}
 _DONE = {"add": "added", "change": "changed", "remove": "removed", "refuse": "refused"}
@@ -73,22 +74,24 @@ def _agreed(report: lines.Json, settings: usage.Settings) -> bool:
 
 
 def _applied(settings: usage.Settings, wish: Wish) -> int:
-    wait_s = settings.timeout_s or _WAIT_S
-    params: lines.Json = {"wait": wish.wait, "timeoutSeconds": wait_s, "dryRun": False}
+    control: client.Client | None = client.Client(settings.config)
     try:
-        control = client.Client(settings.config)
-        report = control.ask("apply", params, (wait_s if wish.wait else 0) + _MORE_S)
+        report = client.Client(settings.config).ask("apply", {"wait": False, "dryRun": False})
     except client.NoController:
-        report = _applied_here(settings)
+        report, control = _applied_here(settings), None
+    errors = _errors(report)
+    if wish.wait and not errors and control and not report.get("ready"):
+        report["ready"] = _waited(control, settings)
     _show(report, settings)
-    if _errors(report):
+    if errors:
         return 1
     if wish.wait and not report.get("ready"):
         waiting = tables.waiting(standing.read(settings.config)) or ["something"]
-        sys.stderr.write(
-            f"handler: applied, but not ready within {wait_s:g} s: {columns.shown(', '.join(waiting))}\n"
-        )
+        limit = f"within {settings.timeout_s or _WAIT_S:g} s"
+        sys.stderr.write(f"handler: applied, but not ready {limit}: {columns.shown(', '.join(waiting))}\n")
         return 3
+    if wish.wait and settings.output != "json" and not settings.quiet:
+        sys.stderr.write(f"In force and serving: {tables.revision(str(report.get('revision')))}\n")
     return 0
 
 
@@ -101,6 +104,22 @@ def _applied_here(settings: usage.Settings) -> lines.Json:
     if not settings.quiet:
         sys.stderr.write("handler: no controller runs, so nothing runs until 'handlerd' does\n")
     return report
+
+
+def _waited(control: client.Client, settings: usage.Settings) -> bool:
+    """Wait until the newest routes serve, telling what is waited for; False when time is over."""
+    until, told = time.monotonic() + (settings.timeout_s or _WAIT_S), ""
+    while (left := until - time.monotonic()) > 0:
+        found = control.ask("ready", {"timeoutSeconds": min(left, _TELL_S)})
+        if found.get("ready"):
+            return True
+        waiting = found.get("waiting")
+        each = [f"{name}: {why}" for name, why in waiting.items()] if isinstance(waiting, dict) else []
+        if each and (words := "; ".join(each)) != told and not settings.quiet:
+            sys.stderr.write(f"waiting for {columns.shown(words)}\n")
+            sys.stderr.flush()
+            told = words
+    return False
 
 
 def _previewed(settings: usage.Settings) -> lines.Json:
@@ -124,7 +143,7 @@ def _show(report: lines.Json, settings: usage.Settings) -> None:
 def changes_text(changes: list[lines.Json], paint: columns.Paint, *, done: bool = False) -> str:
     """The changes, planned or done, as text: what happens to each object, and whom it touches."""
     if not changes:
-        return "Nothing changed.\n" if done else "Nothing would change.\n"
+        return "Nothing new: what was saved is in force already.\n" if done else "Nothing would change.\n"
     rows: list[list[str]] = []
     colours: list[list[str]] = []
     for one in changes:

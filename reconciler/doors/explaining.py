@@ -189,8 +189,8 @@ def meanings(code: str = "") -> dict[str, Meaning]:
                 if known is None or len(meaning.words) > len(known.words):
                     found[meaning.code] = meaning
     for told, words in _TOLD.items():
-        if (meaning := found.get(told)) and len(meaning.words) < len(_WORDS):
-            found[told] = replace(meaning, text="", words=tuple(zip(_WORDS, words, strict=True)))
+        if (short := found.get(told)) and len(short.words) < len(_WORDS):
+            found[told] = replace(short, text="", words=tuple(zip(_WORDS, words, strict=True)))
     return found | _shapes()
 
 
