@@ -209,7 +209,7 @@ def head(repository: Checkout) -> Head | None:
         if not text.startswith("ref: refs/") or ".." in text or "\0" in text:
             return None
         name = text.removeprefix("ref: ")
-        branch = name.removeprefix("refs/heads/")
+        branch = _shown(name.removeprefix("refs/heads/"))
         text = _ref(repository, name)
         if not text:
             return Head(branch, "")
@@ -308,6 +308,11 @@ def _packed(path: str, name: str, _mtime_ns: int, size_bytes: int, _inode: int) 
         if line.endswith(b" " + os.fsencode(name)):
             return line.partition(b" ")[0].decode("ascii", "replace")
     return ""
+
+
+def _shown(name: str) -> str:
+    """A name as text that can be written: git takes any bytes in a branch, no status file does."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _small(path: str) -> str:

@@ -417,6 +417,12 @@ def test_a_clean_checkout_is_named_by_branch_and_commit(repository: Path, git: G
     assert tree(looker.scan()).revision == f"feature/x@sha1:{commit}"
 
 
+def test_a_branch_whose_name_is_no_utf8_is_shown_with_escapes(repository: Path, git: Git) -> None:
+    (repository / ".git/HEAD").write_bytes(b"ref: refs/heads/br\xff\n")
+    (repository / os.fsdecode(b".git/refs/heads/br\xff")).write_text(git("rev-parse", "main"))
+    assert tree(source(repository).scan()).revision == f"br\\xff@sha1:{git('rev-parse', 'main')}"
+
+
 def test_a_repository_of_sha256_is_named_by_it(root: Path, git: Git) -> None:
     git("init", "-q", "--object-format=sha256")
     git("add", ".")
