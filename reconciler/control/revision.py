@@ -63,6 +63,7 @@ class Marker:
     word: str
     detail: str
     age_s: float = 0.0
+    lock: tuple[int, int] = (0, 0)  # which lock: a clock that was set back makes a dead one look new for ever
 
     @property
     def stale(self) -> bool:
@@ -196,7 +197,9 @@ def marker(repository: Checkout, now_s: float) -> Marker | None:
             return Marker("unfinished", f"{act} is not finished ({name} is there)")
     with suppress(FileNotFoundError, NotADirectoryError):
         lock = os.lstat(f"{repository.git_dir}/index.lock")
-        return Marker("lock", "git is at work (index.lock is there)", max(0.0, now_s - lock.st_mtime))
+        age_s = max(0.0, now_s - lock.st_mtime)
+        mark = (lock.st_ino, lock.st_mtime_ns)
+        return Marker("lock", "git is at work (index.lock is there)", age_s, mark)
     return None
 
 

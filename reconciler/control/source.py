@@ -76,6 +76,7 @@ class Source:
         self._tree: Tree | None = None
         self._where = revision.Where()
         self._identity: tuple[int, int] | None = None
+        self._lock: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the last one met, and when it was
         self._reviser = revision.Reviser((*walk.FOLDERS, *walk.FILES))
 
     def scan(self) -> Tree | Busy | Gone:
@@ -140,6 +141,10 @@ class Source:
         if found is None:
             self.warnings = ()
             return None
+        if found.word == "lock":
+            if self._lock[0] != found.lock:
+                self._lock = (found.lock, self._clock())
+            found = replace(found, age_s=max(found.age_s, self._clock() - self._lock[1]))
         if found.stale:
             self.warnings = (f"index.lock is {found.age_s:.0f} s old: a git that died left it; delete it",)
             return None

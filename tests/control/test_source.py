@@ -513,6 +513,19 @@ def test_a_git_at_work_is_waited_for_and_one_that_died_is_passed_with_a_warning(
     assert looker.warnings == ()
 
 
+def test_a_lock_from_the_future_is_passed_when_it_was_seen_for_long_enough(repository: Path) -> None:
+    seconds = [0.0]
+    looker = Source(repository, Layer.CONFIG, clock=lambda: seconds[0])
+    lock = repository / ".git/index.lock"
+    lock.touch()
+    os.utime(lock, (time.time() + 86_400,) * 2)
+    assert isinstance(looker.scan(), Busy)
+    seconds[0] = 11.0
+    assert isinstance(looker.scan(), Tree)
+    os.utime(lock, (time.time() + 86_401,) * 2)
+    assert isinstance(looker.scan(), Busy)
+
+
 @pytest.mark.parametrize(
     "marker", ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD"]
 )
