@@ -77,7 +77,8 @@ class Looker:
         if not isinstance(catalog, Tree):
             raise OSError(f"the product's own catalogue cannot be read: {catalog.detail}")
         self._trees[Layer.CATALOG] = catalog
-        self._trees[Layer.CONFIG] = self._admitted.load()
+        self._trees[Layer.CONFIG] = admitted = self._admitted.load()
+        self.source.held_files = bool(admitted.files)
         self.last = self._judge(self._trees, held_by=None)
         return self.last
 

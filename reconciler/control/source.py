@@ -69,6 +69,7 @@ class Source:
     ) -> None:
         self.root = root
         self.warnings: tuple[str, ...] = ()  # what was passed over in the last look
+        self.held_files = False  # whether an earlier controller read files here: then empty is no first sight
         self._layer = layer
         self._wall_ns = wall_ns
         self._clock = clock
@@ -190,8 +191,11 @@ class Source:
         identity = _identity(os.fstat(fd))
         if identity != _identity_of(self.root):
             raise walk.Unstable("the folder was replaced")
-        if self._identity not in (None, identity) and not reading.files:
-            return Gone(f"{self.root} was replaced by an empty folder")
+        if not reading.files and self._identity != identity:
+            if self._identity is not None:
+                return Gone(f"{self.root} was replaced by an empty folder")
+            if self.held_files:
+                return Gone(f"{self.root} is empty and was not: add a handler.toml if it is meant")
         again = where != self._where or self._reviser.due(where, self._clock())
         self._identity, self._where, self._files = identity, where, reading.files
         if self._tree is None or reading.changed or again:

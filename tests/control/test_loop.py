@@ -137,3 +137,20 @@ def test_a_status_that_cannot_be_drawn_is_logged_and_ends_nothing(
     with caplog.at_level(logging.ERROR):
         made.live(story)
     assert "a fault of ours" in caplog.text
+
+
+def test_a_folder_that_is_empty_after_a_restart_ends_nothing(made: House) -> None:
+    async def served(controller: Controller) -> None:
+        assert made.objects() == {"binding/a", "config/handler", "connector/ocr-tesseract"}
+
+    made.live(served)
+    made.place.config.rename(made.place.config.with_name("away"))
+    made.place.config.mkdir()
+
+    async def empty(controller: Controller) -> None:
+        await made.until(lambda: made.synced()[1] == "SourceUnavailable")
+        assert "binding/a" in made.objects()
+        made.write("handler.toml", CONFIG)
+        await made.until(lambda: made.objects() == {"config/handler"})
+
+    made.live(empty)
