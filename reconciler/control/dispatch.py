@@ -24,6 +24,7 @@ from reconciler.wire.framing import Framer, Oversized
 from reconciler.wire.jsonrpc import Response
 
 MAX_GARBAGE = 20  # lines without meaning before the connector is started anew
+MAX_UNASKED = 5_000  # lines a second that answer nothing: progress, notes, asks, answers too late
 _READY_S = 30.0  # where no recipe says otherwise
 _AT_ONCE = 8
 _PING_S = 5.0  # after a cancelled call, a living connector answers a ping within this
@@ -136,6 +137,8 @@ class Connector(asyncio.Protocol):
         self.outbox = os.dup(endpoint.outbox)
         self.late = 0  # answers that nobody waited for any more
         self.garbage = 0  # lines without meaning
+        self._unasked = 0  # lines that answer nothing, in the second that began at…
+        self._second = 0.0
         self._dispatcher = dispatcher
         self._instances = dispatcher.instances
         self._endpoint = endpoint
@@ -250,7 +253,9 @@ class Connector(asyncio.Protocol):
         heard = upstream.read(line)
         if isinstance(heard, Response):
             self._answered(heard, len(line))
-        elif isinstance(heard, Progressed):
+            return
+        self._count_unasked()
+        if isinstance(heard, Progressed):
             sent = self._calls.get(heard.number)
             if sent is not None:
                 sent[0].progress(heard.progress, heard.total)
@@ -279,6 +284,7 @@ class Connector(asyncio.Protocol):
                 self._initialize(response)
         elif 0 <= number < self._next:
             self.late += 1
+            self._count_unasked()
         else:
             self._count_garbage("an answer to a call that was never made")
 
@@ -321,6 +327,15 @@ class Connector(asyncio.Protocol):
         self.garbage += 1
         if self.garbage >= MAX_GARBAGE:
             self._break(None, f"{self.garbage} lines without meaning; the last: {why}")
+
+    def _count_unasked(self) -> None:
+        """Whatever it is that a connector floods us with, every other agent waits while it is read."""
+        now = self._loop.time()
+        if now - self._second >= 1:
+            self._second, self._unasked = now, 0
+        self._unasked += 1
+        if self._unasked > MAX_UNASKED:
+            self._break(None, f"more than {MAX_UNASKED} lines in a second that answer nothing")
 
     def _ping(self) -> None:
         if self._timer is None:

@@ -408,6 +408,31 @@ def test_garbage_is_counted_and_survived_up_to_a_bound() -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":0,"result":{}}\n',
+        b'{"jsonrpc":"2.0","id":"q","method":"roots/list"}\n',
+        b'{"jsonrpc":"2.0","method":"notifications/message","params":{}}\n',
+        b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}\n',
+    ],
+    ids=["late answers", "asks", "notes", "progress"],
+)
+def test_a_flood_of_lines_that_answer_nothing_is_broken(line: bytes) -> None:
+    async def test(play: Play) -> None:
+        lane, far = await play.open()
+        sink = Heard()
+        lane.send("echo_say", {"text": "x"}, sink, MAX)
+        await far.call()
+        for _ in range(dispatch.MAX_UNASKED // 1000 * 3):
+            far.write(line * 1000)
+        _, message = await play.instance.reports.get()
+        assert "answer nothing" in message
+        assert await sink.reply == Refusal("unavailable", message)
+
+    run(test)
+
+
 def test_the_first_valid_answer_wins() -> None:
     async def test(play: Play) -> None:
         lane, far = await play.open()
