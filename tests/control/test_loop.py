@@ -15,6 +15,7 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Looker, Place
 from reconciler.control.loop import Controller, Parts, Withdrawn
+from reconciler.control.retained import Retained
 from reconciler.control.status import Board
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
@@ -102,7 +103,8 @@ class House:
             runtime = cast("Any", self.runtime)
             journal = Journal(self.place.state, lambda: 1e9)
             looker = Looker(self.place, self.admitted)
-            parts = Parts(looker, runtime, runtime, runtime, self.board, journal)
+            retained = Retained(self.place.state / "retained.json")
+            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained)
             frame = Summary(configuration=str(self.place.config), controller={})
             controller = Controller(parts, Withdrawn(runtime), frame, clock=asyncio.get_running_loop().time)
             stop = anyio.Event()
