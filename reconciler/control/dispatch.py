@@ -90,6 +90,20 @@ class Dispatcher:
         self._opening[instance] = [ready]
         self.keep(asyncio.get_running_loop().create_task(self._open(instance)))
 
+    def prove(self, instance: InstanceName, heard: Callable[[Refusal | None], None]) -> None:
+        """Start the instance and call back once: None when it answered its first question, else why not.
+
+        A lane alone proves nothing: it is there as soon as a call may be sent ahead of that answer.
+        """
+
+        def ready(lane: Lane | Refusal) -> None:
+            if isinstance(lane, Refusal):
+                heard(lane)
+            else:
+                cast(Connector, lane).prove(heard)
+
+        self.open_lane(instance, ready)
+
     def keep(self, task: "asyncio.Task[None]") -> None:
         """Hold on to a task until it ends."""
         self._tasks.add(task)
@@ -152,6 +166,7 @@ class Connector(asyncio.Protocol):
         self._handshake = 0  # the number of `initialize`, then of the last ping
         self._timer: asyncio.TimerHandle | None = None  # of that number's answer
         self._initialized = False
+        self._proofs: list[Callable[[Refusal | None], None]] = []  # who waits for that
         self._ended = False
         self._why = "the connector closed its connection"
         self._loop = asyncio.get_running_loop()
@@ -186,6 +201,20 @@ class Connector(asyncio.Protocol):
         if self._take(number) is not None and has_gone_out and not self._ended:
             self._transport.write(upstream.cancel(number))
             self._ping()
+
+    def prove(self, heard: Callable[[Refusal | None], None]) -> None:
+        """Call back once it has answered `initialize`, with None, or has ended without, with why."""
+        if self._ended:
+            heard(Refusal("unavailable", self._why))
+        elif self._initialized:
+            heard(None)
+        else:
+            self._proofs.append(heard)
+
+    def _proved(self, outcome: Refusal | None) -> None:
+        proofs, self._proofs = self._proofs, []
+        for heard in proofs:
+            heard(outcome)
 
     def hold(self) -> None:
         """Keep the process from stopping until ``release``."""
@@ -240,6 +269,7 @@ class Connector(asyncio.Protocol):
             self._instances.release(self.name)
         for sink, _ in calls.values():
             sink.done(Refusal("unavailable", self._why))
+        self._proved(Refusal("unavailable", self._why))
         if not self._endpoint.ended.done():
             self._dispatcher.keep(self._loop.create_task(self._see_it_end()))
 
@@ -296,6 +326,7 @@ class Connector(asyncio.Protocol):
         self._initialized = True
         self._transport.write(upstream.INITIALIZED)
         self._instances.answered(self.name)
+        self._proved(None)
 
     def _take(self, number: int) -> tuple[Sink, int] | None:
         """Forget a call; its place goes to one that waits."""

@@ -15,11 +15,13 @@ import orjson
 
 from reconciler.model.calls import Refusal, Reply, Result
 from reconciler.wire import jsonrpc
-from reconciler.wire.jsonrpc import Fault, Id, Notification, Request, Response
+from reconciler.wire.jsonrpc import Id, Notification, Request, Response
+from reconciler.wire.strict import parse
 
 VERSION = "2025-11-25"
 FILES_KEY = "ai.handler/files"
 ERROR_KEY = "ai.handler/error"
+_ANSWER_KEYS = 3  # jsonrpc, id, result
 _MAX_DIAGNOSTIC = 500  # characters
 _MAX_ERROR_TEXT = 16 * 1024  # characters at the end of an error's text in which its code is looked for…
 _MAX_ERROR_LINES = 8  # …and of its lines: each is a try to read JSON
@@ -81,14 +83,26 @@ def cancel(number: int) -> bytes:
 
 def read(line: bytes) -> Heard:
     """What a connector's line means."""
-    message = jsonrpc.decode(line)
-    if type(message) is Response:
+    try:
+        value = parse(line)
+    except ValueError as error:
+        return Garbage(str(error))
+    # The usual line, an answer to a number of ours, in a few steps.
+    if type(value) is dict and len(value) == _ANSWER_KEYS and value.get("jsonrpc") == "2.0":
+        number = value.get("id")
+        if type(number) is int and "result" in value:
+            return Response(number, value["result"])
+    return _unusual(jsonrpc.understood(value))
+
+
+def _unusual(message: jsonrpc.Message) -> Heard:
+    if isinstance(message, Response):
         return message if type(message.id) is int else Garbage("an answer to an id that was never given")
     if isinstance(message, Notification):
         return _progress(message.params) if message.method == "notifications/progress" else None
     if isinstance(message, Request):
         return _refusal(message.id, message.method)
-    return Garbage(message.message if isinstance(message, Fault) else "")
+    return Garbage(message.message)
 
 
 def owner(head: bytes) -> int | None:

@@ -189,8 +189,8 @@ class Connection(asyncio.Protocol):
             return
         try:
             message = parse(line)
-        except ValueError as error:
-            self._act(self._answer(jsonrpc.unreadable(error)), len(line))
+        except ValueError:
+            self._act(self._answer(jsonrpc.decode(line)), len(line))  # says what is wrong with it
             return
         ask = mcp.usual_call(self._face, message) if self._face is not None else None
         if ask is not None:

@@ -33,6 +33,7 @@ from reconciler.router.handoff import HandOff
 from reconciler.wire.jsonrpc import Id
 
 _THREADS = 4  # for files: reading and hashing keep two cores busy
+Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 
 
@@ -133,7 +134,7 @@ class Flight:
     # What few calls need is set where it is needed: one of these is made for every call.
     over = False
     name = ""  # of the call, once something asked for it
-    _law: Generator[Step, Any, Outcome] | None = None  # None: the law has nothing to ask but the answer
+    _law: Law | None = None  # None: the law has nothing to ask but the answer
     _step: Step | None = None  # what is waited for, unless that is an answer
     _lane: Lane | None = None
     _number: int | None = None  # of the sent call, while it is out
@@ -179,12 +180,8 @@ class Flight:
 
     def go_on(self, reply: object) -> None:
         """Send a reply (None: begin) into the law and do what it asks for next."""
-        if self._law is None:
-            self._desk.usage.running -= 1
-            self._end(judged(self._desk.route.contract, self._tool, cast(Reply, reply)))
-            return
         try:
-            step = self._law.send(reply)
+            step = cast(Law, self._law).send(reply)
         except StopIteration as end:
             self._end(end.value)
             return
@@ -230,14 +227,24 @@ class Flight:
 
     def done(self, reply: Reply) -> None:
         """The answer to the sent call."""
+        if self.over:
+            return
         self._number = None
-        if not self.over:
+        if self._law is None:
+            desk = self._desk
+            desk.usage.running -= 1
+            self._end(judged(desk.route.contract, self._tool, reply))
+        else:
             self.go_on(reply)
 
     def expire(self) -> None:
         """The deadline passed: the agent is told, the connector is told to stop."""
         self._halt()
-        self.go_on(Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s"))
+        late = Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s")
+        if self._law is None:
+            self.done(late)
+        else:
+            self.go_on(late)
 
     def cancel(self) -> None:
         """The agent gave the call up: stop, and say nothing."""

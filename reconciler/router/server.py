@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reconciler import __version__
 from reconciler.model.calls import CallRecord, Dispatch
-from reconciler.router import mcp
+from reconciler.router import mcp, memory
 from reconciler.router.connection import Connection
 from reconciler.router.flight import Exchange, Guest
 from reconciler.router.peers import Door, Peer, Pinned
@@ -26,6 +26,7 @@ MAX_SOCKET_PATH = 107
 _BACKLOG = 128
 _MAX_CONNECTIONS = 256  # at one door
 _SWEEP_S = 0.1
+_REST_S = 10.0  # without a call, before freed memory goes back to the system
 _RECORDS_S = 0.05  # how long a record waits for others, so that the journal writes many at once
 
 
@@ -51,11 +52,13 @@ class Router:
         clock: Callable[[], float],
     ) -> None:
         """``now`` is the wall clock, for records; ``clock`` the monotonic one, for deadlines: seconds."""
+        memory.keep()
         self._record = record
         self._doors: dict[str, _Open] = {}
         self._guests: dict[str, Guest] = {}
         self._exchange = Exchange(dispatch, now, clock)
         self._exchange.watch = self._watch
+        self._rest: asyncio.TimerHandle | None = None  # set while nobody calls
         self._exchange.write = self._write_soon
 
     async def open(self, door: Door) -> None:
@@ -116,6 +119,9 @@ class Router:
 
     def _watch(self) -> None:
         self._exchange.watching = True
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
         asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
     def _sweep(self) -> None:
@@ -127,6 +133,8 @@ class Router:
                 busy |= connection.sweep(now)
         if busy and not self._exchange.watching:
             self._watch()
+        elif not busy:
+            self._rest = asyncio.get_running_loop().call_later(_REST_S, memory.give_back)
 
     def _write_soon(self) -> None:
         asyncio.get_running_loop().call_later(_RECORDS_S, self._flush)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 MAX_LINE = 4 * 2**20  # from agents; a connector's bound follows the interface's limits
 
 _HEAD = 256  # bytes of an oversized line that are kept, to see whose it was
-_SPACE = 0x20
+_BLANK = b"!"  # more than any line of white space, less than any message
 
 
 @dataclass(slots=True)
@@ -49,8 +49,7 @@ class Framer:
 
     def is_whole(self, data: bytes) -> bool:
         """Whether ``data`` is one line and nothing else, so that it need not be cut: the usual case."""
-        end = data.find(b"\n")
-        return 0 < end == len(data) - 1 < self.limit and self._at_start and data[0] > _SPACE
+        return data.find(b"\n") == len(data) - 1 < self.limit and self._at_start and data > _BLANK
 
     def _take(self, piece: bytes, lines: list[bytes | Oversized]) -> None:
         if self.skipping:

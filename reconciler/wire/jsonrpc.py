@@ -67,12 +67,7 @@ def decode(line: bytes) -> Message:
     try:
         return understood(parse(line))
     except ValueError as error:
-        return unreadable(error)
-
-
-def unreadable(error: ValueError) -> Fault:
-    """What to answer to a line that ``strict.parse`` refused."""
-    return Fault(PARSE_ERROR, f"cannot read this line: {error}")
+        return Fault(PARSE_ERROR, f"cannot read this line: {error}")
 
 
 def understood(message: Any) -> Message:

@@ -14,7 +14,7 @@ MAX_DEPTH = 64
 
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _COUNTED = 1024  # bytes of a text short enough to count its brackets
-_CONTAINERS = (dict, list)
+_NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _INT64 = 2.0**63
 _MAX_DIGITS = 21
 
@@ -31,8 +31,10 @@ def parse(line: bytes) -> Any:
     # The same bytes again (and the line's end): no key stood twice, no number was bent.
     if len(line) - len(same) > 1 or not line.startswith(same):
         _need_single_keys(line, value)
-    if (len(line) > _COUNTED or line.count(b"{") + line.count(b"[") > MAX_DEPTH) and not (
-        type(value) not in _CONTAINERS or _fits(value, MAX_DEPTH - 1)
+    if (
+        (len(line) > _COUNTED or len(line.translate(None, _NOT_OPENING)) > MAX_DEPTH)
+        and (type(value) is dict or type(value) is list)
+        and not _fits(value, MAX_DEPTH - 1)
     ):
         raise ValueError(_TOO_DEEP)
     return value

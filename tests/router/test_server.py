@@ -877,3 +877,22 @@ def test_a_large_file_takes_little_memory_and_never_blocks_the_loop() -> None:
             assert slowest < 0.1
 
     run(test)
+
+
+def test_freed_memory_goes_back_once_nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[float] = []
+    monkeypatch.setattr(server, "_REST_S", 0.05)
+    monkeypatch.setattr(server.memory, "give_back", lambda: given_back.append(time.monotonic()))
+
+    async def test() -> None:
+        async with stage_set(FakeLane(stage.echoing)) as play, play.agent() as agent:
+            for ident in range(3):
+                agent.call(ident, "echo_say", text="x")
+                await agent.message()
+                assert not given_back
+            last = time.monotonic()
+            while not given_back:
+                await asyncio.sleep(0.005)
+            assert given_back[0] > last
+
+    run(test)
