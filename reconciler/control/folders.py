@@ -93,7 +93,16 @@ def _xdg(variable: str, default: str) -> str:
     return os.path.join(home or os.path.join(os.path.expanduser("~"), default), _APP)
 
 
+_known: dict[str, str] = {}  # the bridge asks again and again while it waits for a controller
+
+
 def _digest(config: str) -> str:
+    if config not in _known:
+        _known[config] = _digested(config)
+    return _known[config]
+
+
+def _digested(config: str) -> str:
     path = os.fsencode(os.path.realpath(config))
     for name in ("_sha2", "_sha256", "hashlib"):  # CPython 3.12, 3.11, any: hashlib alone would load OpenSSL
         try:

@@ -237,25 +237,25 @@ class Controller:
         """Start an instance that is to replace another; when it answers, look again: the swap follows."""
         if name not in self._unproven:
             return Done()
-        answer = await self._answer_of(name)
-        if not isinstance(answer, Refusal):
+        refusal = await self._proof_of(name)
+        if refusal is None:
             self._proven.add(name)
             self._soon(_WORLD)
             return Done()
-        self._unproven[name] = why = answer.diagnostic or answer.code
+        self._unproven[name] = why = refusal.diagnostic or refusal.code
         self.parts.journal.event(f"binding/{name.binding}", "Warning", "LastGoodRetained", f"{name}: {why}")
         self._say.set()
         return Failed()
 
-    async def _answer_of(self, name: InstanceName) -> Lane | Refusal:
+    async def _proof_of(self, name: InstanceName) -> Refusal | None:
         heard = anyio.Event()
-        answer: list[Lane | Refusal] = []
+        answer: list[Refusal | None] = []
 
-        def ready(what: Lane | Refusal) -> None:
+        def ready(what: Refusal | None) -> None:
             answer.append(what)
             heard.set()
 
-        self.parts.dispatcher.open_lane(name, ready)
+        self.parts.dispatcher.prove(name, ready)
         await heard.wait()
         return answer[0]
 

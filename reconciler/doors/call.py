@@ -34,6 +34,11 @@ Calls one tool as an agent would, and prints its answer as JSON.
   Exit: 0 answered, 1 one of the interface's errors or no answer, 2 wrong command line
 """
 
+_SCOPE = (
+    "Files are taken from the current folder, and must lie in the agent's scope "
+    "(the key 'scope' of agents/NAME.toml).\n"
+)
+
 
 class _Ask:
     """The command line of one call."""
@@ -206,7 +211,10 @@ def _called(line: lines.Line, tool: str, values: lines.Json, settings: usage.Set
         shown.wipe()
     result = result if isinstance(result, dict) else {}
     if result.get("isError"):
-        sys.stdout.write(json.dumps(_error(result), ensure_ascii=False) + "\n")
+        told = _error(result)
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        if isinstance(told, dict) and told.get("error") == "refused" and not settings.quiet:
+            sys.stderr.write(_SCOPE)
         return 1
     indent = 2 if sys.stdout.isatty() and settings.output != "json" else None
     sys.stdout.write(json.dumps(result.get("structuredContent"), indent=indent, ensure_ascii=False) + "\n")

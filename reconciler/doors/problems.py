@@ -37,22 +37,36 @@ class Report:
         return sum(problem.severity is Severity.ERROR for problem in self.problems)
 
     @property
+    def waits(self) -> int:
+        """The errors that are none of their own: what they rest on is refused."""
+        return sum(map(_waits, self.problems))
+
+    @property
     def warnings(self) -> int:
         return len(self.problems) - self.errors
 
     def counted(self) -> str:
         """The last line: how many problems in how many files."""
-        found = [columns.counted(self.errors, "error")] if self.errors or not self.warnings else []
+        own = self.errors - self.waits
+        found = [columns.counted(own, "error")] if own or not self.warnings else []
         found += [columns.counted(self.warnings, "warning")] if self.warnings else []
-        return f"{' and '.join(found)} in {columns.counted(self.files, 'file')}."
+        waits = f"; {columns.counted(self.waits, 'more')} only for that" if self.waits else ""
+        return f"{' and '.join(found)} in {columns.counted(self.files, 'file')}{waits}."
 
 
 def text(problems: Iterable[Problem], inventory: Inventory, paint: columns.Paint) -> str:
-    """The problems with their source lines, for people."""
-    return "".join(
-        tables.problem_text(say.problem_json(problem), paint, excerpt(problem, inventory, paint))
-        for problem in problems
-    )
+    """The problems with their source lines, for people: causes first, then what only waits for them."""
+    problems = tuple(problems)
+    told = [
+        tables.problem_text(say.problem_json(one), paint, excerpt(one, inventory, paint))
+        for one in problems
+        if not _waits(one)
+    ]
+    return "".join(told) + "".join(f"{one.at}: {one.what}\n" for one in problems if _waits(one))
+
+
+def _waits(problem: Problem) -> bool:
+    return problem.reason == "WaitsFor"
 
 
 def excerpt(problem: Problem, inventory: Inventory, paint: columns.Paint) -> str:

@@ -158,7 +158,16 @@ def _footer(seen: Standing, paint: columns.Paint) -> str:
         return "The configuration is empty. Try: handler init\n"
     if not found:
         return f"All {whole} objects {many} ready.\n" if whole > 1 else f"The one object {one} ready.\n"
-    said = f"{len(found)} of {columns.counted(whole, 'object')} {one if len(found) == 1 else many} not ready."
+    verb = one if len(found) == 1 else many
+    late = all(row.get("ready") == "True" for row in seen.objects) and not broken
+    state = (
+        "not in its newest form"
+        if late and len(found) == 1
+        else "not in their newest form"
+        if late
+        else "not ready"
+    )
+    said = f"{len(found)} of {columns.counted(whole, 'object')} {verb} {state}."
     known = any(_name(row) == found[0] for row in seen.objects)
     hint = f"handler describe {found[0]}" if known else "handler validate"
     return f"{paint(said, 'bold')} Try: {columns.shown(hint)}\n"
@@ -173,7 +182,13 @@ def _row(one: dict[str, object]) -> tuple[list[str], str]:
     """A status row of an object, and its colour."""
     ready, reason, message = (str(one.get(key) or "") for key in ("ready", "reason", "message"))
     if ready == "True" and one.get("synced") == "False":
-        return ["!", _name(one), "Ready", "its newest form is not in force", _place(one)], "yellow"
+        return [
+            "!",
+            _name(one),
+            "Ready",
+            "an earlier form serves: the newest is not in force",
+            _place(one),
+        ], "yellow"
     if ready == "True":
         detail = reason.lower() if reason in ("Idle", "Running") else message
         return ["✓", _name(one), "Ready", detail, ""], "green"

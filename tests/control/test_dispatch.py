@@ -209,6 +209,38 @@ def test_the_first_call_follows_initialize_without_waiting_for_its_answer() -> N
     run(test)
 
 
+def test_only_an_answer_to_initialize_proves_an_instance() -> None:
+    async def test(play: Play) -> None:
+        proved: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+        play.dispatcher.prove(NAME, proved.set_result)
+        _, far = await play.open(initialized=False)
+        await asyncio.sleep(0)
+        assert not proved.done()
+        await far.initialize()
+        assert await proved is None
+        again: list[Refusal | None] = []
+        play.dispatcher.prove(NAME, again.append)
+        assert again == [None]
+
+    run(test)
+
+
+def test_a_connector_that_ends_without_an_answer_proves_nothing() -> None:
+    async def test(play: Play) -> None:
+        proved: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+        play.dispatcher.prove(NAME, proved.set_result)
+        _, far = await play.open(initialized=False)
+        play.instance.ended.set_result("exit 3")
+        far.writer.close()
+        assert await proved == Refusal("unavailable", "the connector ended: exit 3")
+        play.instance.unready = Unready("CrashLoop", "five exits in a minute")
+        refused: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+        play.dispatcher.prove(NAME, refused.set_result)
+        assert await refused == Refusal("unavailable", "five exits in a minute")
+
+    run(test)
+
+
 def test_the_start_is_one_however_many_ask() -> None:
     async def test(play: Play) -> None:
         play.instance.gate.clear()

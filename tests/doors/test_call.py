@@ -119,6 +119,8 @@ def test_a_binding_gets_a_session_of_its_own_which_is_closed(world: World) -> No
 
 
 def test_without_a_controller_it_says_how_to_start_one(world: World) -> None:
+    assert "handler init" in world.handler("call", "t").err
+    world.config.mkdir()
     for line in (["call", "t"], ["call", "t", "--agent", "clerk"], ["call", "t", "--binding", "b"]):
         ran = world.handler(*line)
         assert (ran.code, ran.out) == (1, "")
