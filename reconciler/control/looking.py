@@ -20,7 +20,7 @@ from reconciler.control.source import Busy, Gone, Source
 from reconciler.model.inventory import Inventory, Layer, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.recipes import folder_digest
-from reconciler.model.resources import Agent, Record
+from reconciler.model.resources import Agent, Config, Record
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
 
@@ -117,10 +117,10 @@ class Looker:
 
     def _is_manual(self, last: Look, trees: Mapping[Layer, Tree]) -> bool:
         """The mode that is in force decides; before anything ever was, the one that would be."""
-        inventory = last.admission.inventory
+        inventory, settings = last.admission.inventory, settings_in_force(last.admission)
         if not inventory.trees[Layer.CONFIG].revision:
-            inventory = load.inventory(trees, inventory)
-        return inventory.config().reconcile.mode == "manual"
+            settings = load.inventory(trees, inventory).config()
+        return settings.reconcile.mode == "manual"
 
     def preview(self) -> Look | Busy | Gone:
         """What an explicit apply would decide, changing nothing (not even what this looker remembers)."""
@@ -148,6 +148,12 @@ class Looker:
             previous=was,
         )
         return Look(admission, desired, held)
+
+
+def settings_in_force(admission: Admission) -> Config:
+    """The settings of ``handler.toml``: its last good form where the newest is refused."""
+    found = admission.in_force.get(ObjectRef(Kind.CONFIG, "handler"))
+    return found.spec if found is not None and isinstance(found.spec, Config) else Config()
 
 
 def removals_that_wait(

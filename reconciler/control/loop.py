@@ -21,7 +21,7 @@ from reconciler.control import say, serving
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.journal import Journal
-from reconciler.control.looking import Look, Looker
+from reconciler.control.looking import Look, Looker, settings_in_force
 from reconciler.control.queue import Done, Failed, Outcome, Queue, Wait
 from reconciler.control.retained import Retained
 from reconciler.control.source import Busy, Gone
@@ -301,7 +301,7 @@ class Controller:
         if not self._pruned and isinstance(found, Look):
             self.parts.supervisor.prune()  # all that is wanted is declared: older code may go
             self._pruned = True
-        config = self.look.admission.inventory.config() if self.look else Config()
+        config = settings_in_force(self.look.admission) if self.look else Config()
         return Wait(config.reconcile.scan_seconds)
 
     async def _speak(self) -> None:

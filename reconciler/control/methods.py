@@ -87,7 +87,10 @@ class Methods:
             routes = self._binding_routes(str(binding), params.get("scope") or [])
         else:
             routes = self._agent_routes(str(params.get("agent", "")))
-        session = await self._keeper.open(routes, table)
+        try:
+            session = await self._keeper.open(routes, table)
+        except OSError as error:
+            raise Refused(f"the session cannot be opened: {error.strerror or error}") from error
         return self._session_json(session)
 
     async def session_close(self, params: Mapping[str, Any], caller: Caller) -> Any:

@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.control.admitted import Admitted
 from reconciler.control.journal import Journal
-from reconciler.control.looking import Looker, Place
+from reconciler.control.looking import Look, Looker, Place, settings_in_force
 from reconciler.control.loop import Controller, Parts, Withdrawn
 from reconciler.control.retained import Retained
 from reconciler.control.status import Board
@@ -156,3 +156,19 @@ def test_a_folder_that_is_empty_after_a_restart_ends_nothing(made: House) -> Non
         await made.until(lambda: made.objects() == {"config/handler"})
 
     made.live(empty)
+
+
+def test_refused_settings_leave_the_last_good_ones_in_force(made: House) -> None:
+    made.write("handler.toml", CONFIG + 'mode = "manual"\n')
+    admitted = Looker(made.place, made.admitted)
+    admitted.first()
+    admitted.look(None)
+    made.write("handler.toml", "[reconcile\n")
+    made.write("bindings/b.toml", BINDING)
+    refused = admitted.look(None)
+    assert isinstance(refused, Look)
+    assert settings_in_force(refused.admission).reconcile.scan_seconds == 0.1
+    made.write("bindings/c.toml", BINDING)
+    waits = admitted.look(())
+    assert isinstance(waits, Look)
+    assert waits.waits
