@@ -110,6 +110,7 @@ class Controller:
         self._wake = anyio.Event()
         self._say = anyio.Event()
         self._said = anyio.Event()  # set, and made anew, after each time something was said
+        self._blind = ""  # why only the timed scan finds changes, or ""
         self._hints: set[str] = set()
         self._pruned = False
         self._turn = anyio.Lock()
@@ -151,7 +152,13 @@ class Controller:
 
     def _synced(self) -> Condition:
         fault = self.parts.looker.fault
-        return Condition("Synced", "False", "ReconcileError", fault) if fault else _SYNCED
+        if fault:
+            return Condition("Synced", "False", "ReconcileError", fault)
+        passed = self.parts.looker.source.warnings
+        if not self._blind and not passed:
+            return _SYNCED
+        reason: Reason = "WatchDegraded" if self._blind else "ReconcileSuccess"
+        return Condition("Synced", "True", reason, " · ".join((*filter(None, [self._blind]), *passed)))
 
     def facts(self) -> say.Facts:
         """All that a status is drawn from, now."""
@@ -260,9 +267,13 @@ class Controller:
         return answer[0]
 
     async def _watch(self) -> None:
-        async for paths in self.parts.looker.source.hints():
+        async for paths in self.parts.looker.source.hints(self._watched):
             self._hints.update(paths)
             self._soon(_WORLD)
+
+    def _watched(self, why_not: str) -> None:
+        self._blind = why_not
+        self._soon(_WORLD)
 
     def _soon(self, key: Key) -> None:
         self._queue.add(key, self._clock())

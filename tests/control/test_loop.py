@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,3 +173,31 @@ def test_refused_settings_leave_the_last_good_ones_in_force(made: House) -> None
     waits = admitted.look(())
     assert isinstance(waits, Look)
     assert waits.waits
+
+
+def test_a_folder_that_cannot_be_watched_is_said_and_scanned(
+    made: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> object:
+        raise OSError("OS file watch limit reached")
+
+    async def story(controller: Controller) -> None:
+        await made.until(lambda: made.synced()[:2] == ("True", "WatchDegraded"))
+        assert "OS file watch limit reached" in made.synced()[2]
+        made.write("bindings/b.toml", BINDING)
+        await made.until(lambda: "binding/b" in made.objects())
+
+    monkeypatch.setattr("watchfiles.awatch", full)
+    made.live(story)
+
+
+def test_a_lock_that_a_dead_git_left_is_passed_and_said(made: House) -> None:
+    (made.place.config / ".git").mkdir()
+    made.write(".git/HEAD", "ref: refs/heads/main\n")
+    made.write(".git/index.lock", "")
+    os.utime(made.place.config / ".git/index.lock", (1, 1))
+
+    async def story(controller: Controller) -> None:
+        await made.until(lambda: "delete it" in made.synced()[2])
+
+    made.live(story)
