@@ -214,6 +214,33 @@ def test_a_key_that_stands_twice_is_never_read(
         parse(written_twice(value, key, other).encode())
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b'{"a":"\\u003a:\\u003A", "b":1}', None),
+        (b'{"a":"\\\\u003a", "b\\u003c":"\\\\\\u003a"}', None),
+        (
+            b'{"a": [1e22, 1E+30, 0.12345678901234567890, 12345678901234567890.5, 12345678901234567890e1]}',
+            None,
+        ),
+        (b'{"a": "123456789012345678901234", "b": "\\"12345678901234567890123,"}', None),
+        (b'{"a": [18446744073709551615, -9223372036854775808]}', None),
+        (b'{"a": 1, "a": 2}', "twice"),
+        (b'{"\\u003a": 1, "x": "::", "x": 2}', "twice"),
+        (b'{"a": 1e22, "a": 2}', "twice"),
+        (b'{"a": 18446744073709551616}', "64 bits"),
+        (b'{"a": [1, -9223372036854775809 ]}', "64 bits"),
+        (b'{"a\\"": [12345678901234567890123]}', "64 bits"),
+    ],
+)
+def test_a_line_is_checked_however_it_is_written(line: bytes, fault: str | None) -> None:
+    if fault is None:
+        assert parse(line) == json.loads(line)
+    else:
+        with pytest.raises(ValueError, match=fault):
+            parse(line)
+
+
 @settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_reader_raise(line: bytes) -> None:
