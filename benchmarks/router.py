@@ -40,7 +40,7 @@ RATE_GOAL = 0.65
 CPU_GOAL = 1.9
 CALLERS = 32
 CALLS = {"200 B": 1500, "20 KB": 800, "2 MB": 25}  # in one round
-ROUNDS = 7
+ROUNDS = 6
 
 TOOLS = orjson.dumps(
     [
@@ -88,6 +88,8 @@ class Echo(asyncio.Protocol):
                 result: Any = {"structuredContent": {"text": text}, "content": []}
             elif message["method"] == "initialize":
                 result = {"protocolVersion": "2025-11-25", "capabilities": {}}
+            elif message["method"] == "ping":
+                result = {}
             else:
                 continue
             self.transport.write(
