@@ -51,10 +51,12 @@ def run(config: Path) -> int:
     try:
         lay_run_folder(place.run)
         with lock.held(place.state):
+            _LOG.info("handler %s controls %s (state %s)", __version__, place.config, place.state)
             anyio.run(_serve, place, backend="asyncio", backend_options={"use_uvloop": True})
     except (lock.Held, CannotStart, OSError) as error:
         _LOG.error("%s", error)
         return 2
+    _LOG.info("stopped")
     return 0
 
 

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from reconciler.admission.admit import Admission
 from reconciler.control import say, serving
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
@@ -113,6 +114,7 @@ class Controller:
         self._blind = ""  # why only the timed scan finds changes, or ""
         self._hints: set[str] = set()
         self._pruned = False
+        self._heard: dict[str, tuple[object, ...]] = {}  # the last news of each instance
         self._turn = anyio.Lock()
         self._tasks: TaskGroup | None = None  # or None until run
 
@@ -143,12 +145,31 @@ class Controller:
             found = await anyio.to_thread.run_sync(self.parts.looker.look, held_by, () if explicit else hints)
             if isinstance(found, Look):
                 self._source = _WAITS if found.waits else self._synced()
+                before, generation = self.look, self.table.generation
                 await self._do(found)
+                if found.changed and before is not None:
+                    self._tell(before.admission, found.admission)
+                if self.table.generation != generation:
+                    _LOG.info(
+                        "generation %d serves, agents: %d", self.table.generation, len(self.table.agents)
+                    )
             else:
                 reason: Reason = "SourceBusy" if isinstance(found, Busy) else "SourceUnavailable"
                 self._source = Condition("Synced", "False", reason, found.detail)
                 self._say.set()
             return found
+
+    def _tell(self, before: Admission, after: Admission) -> None:
+        """Events of a look that found something new: what is refused, what no longer is, which revision."""
+        event = self.parts.journal.event
+        for ref, problems in after.refused.items():
+            if before.refused.get(ref) != problems:
+                event(str(ref), "Warning", problems[0].reason, f"{problems[0].at}: {problems[0].what}")
+        for ref in before.refused.keys() - after.refused.keys():
+            event(str(ref), "Normal", "Admitted", "it is refused no more")
+        revision = after.inventory.revision
+        event("configuration", "Normal", "ReconcileSuccess", f"{revision} is in force")
+        _LOG.info("%s is in force, %d objects refused", revision, len(after.refused))
 
     def _synced(self) -> Condition:
         fault = self.parts.looker.fault
@@ -203,8 +224,11 @@ class Controller:
         self._soon(_WORLD)
 
     def instance_changed(self, seen: InstanceSeen) -> None:
-        """The supervisor's news: say it."""
-        self.parts.journal.instance(seen)
+        """The supervisor's news: say it; what only tells how far an installation is, is no event."""
+        news = (seen.phase, seen.reason, seen.pid)
+        if self._heard.get(seen.name) != news:
+            self._heard[seen.name] = news
+            self.parts.journal.instance(seen)
         self._say.set()
 
     async def _do(self, look: Look) -> None:

@@ -90,7 +90,7 @@ class House:
         return {f"{one['kind']}/{one['name']}" for one in self.summary().get("objects", ())}
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not holds():
                 await anyio.sleep(0.02)
 
@@ -199,5 +199,20 @@ def test_a_lock_that_a_dead_git_left_is_passed_and_said(made: House) -> None:
 
     async def story(controller: Controller) -> None:
         await made.until(lambda: "delete it" in made.synced()[2])
+
+    made.live(story)
+
+
+def test_what_is_refused_and_what_is_so_no_more_are_events(made: House) -> None:
+    def heard() -> list[tuple[str, str]]:
+        lines = (made.place.state / "events.jsonl").read_bytes().splitlines()
+        return [(one["object"], one["reason"]) for one in map(orjson.loads, lines)]
+
+    async def story(controller: Controller) -> None:
+        made.write("bindings/a.toml", "conector = 1")
+        await made.until(lambda: ("binding/a", "UnknownField") in heard())
+        made.write("bindings/a.toml", BINDING)
+        await made.until(lambda: ("binding/a", "Admitted") in heard())
+        assert ("configuration", "ReconcileSuccess") in heard()
 
     made.live(story)
