@@ -26,7 +26,7 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
 _SAFE_INTEGER = 2**53 - 1  # beyond it a reader of floating point sees another number
 _MAX_HARNESS_NAME = 64  # mcp__<interface>__<tool> in the narrowest harness
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)  # possessive: an open string is read once
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 _SIDES = ("inputSchema", "outputSchema")
 _KEYS: Mapping[str, type] = {
     "name": str,

@@ -18,6 +18,7 @@ from reconciler.model.names import InstanceName
 
 _PLAIN_FROM, _PLAIN_TO = 1e-4, 1e15  # between them no writer of shortest decimals uses an exponent
 
+
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
     """What the sandbox lets in: host programs by name, read-only paths, and bounds."""

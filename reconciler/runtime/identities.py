@@ -1,14 +1,18 @@
 """Which user id each connector runs as when the controller is root: its own, for ever, from 900000.
 
-Two connectors never share one, so neither can read, signal or count against the other. Kept in
-``<state>/uids.json``, written whole or not at all.
+Two connectors never share one, so neither can read, signal or count against the other. Each state folder
+starts in a block of its own, drawn from its name, so that those of several controllers on one machine hardly
+ever meet. Kept in ``<state>/uids.json``, written whole or not at all.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
 
 FIRST_UID = 900_000
+_BLOCK = 100  # connectors of one configuration; more spill into the next block
+_BLOCKS = 10_000
 
 
 class Identities:
@@ -16,6 +20,8 @@ class Identities:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        drawn = int.from_bytes(hashlib.sha256(os.fsencode(path.parent.resolve())).digest()[:4])
+        self._first = FIRST_UID + drawn % _BLOCKS * _BLOCK
         self._uids = _read(path)
 
     def uid(self, connector: str) -> int:
@@ -23,7 +29,7 @@ class Identities:
         known = self._uids.get(connector)
         if known is not None:
             return known
-        uid = max(self._uids.values(), default=FIRST_UID - 1) + 1
+        uid = max(self._uids.values(), default=self._first - 1) + 1
         self._uids[connector] = uid
         _write(self._path, self._uids)
         return uid

@@ -10,9 +10,16 @@ from reconciler.runtime.identities import FIRST_UID, Identities
 def test_each_connector_keeps_its_own_id_across_controllers(tmp_path: Path) -> None:
     path = tmp_path / "uids.json"
     first = Identities(path)
-    assert [first.uid("a"), first.uid("b"), first.uid("a")] == [FIRST_UID, FIRST_UID + 1, FIRST_UID]
+    one = first.uid("a")
+    assert one >= FIRST_UID
+    assert [first.uid("b"), first.uid("a")] == [one + 1, one]
     again = Identities(path)
-    assert [again.uid("c"), again.uid("b")] == [FIRST_UID + 2, FIRST_UID + 1]
+    assert [again.uid("c"), again.uid("b")] == [one + 2, one + 1]
+
+
+def test_two_state_folders_draw_from_blocks_of_their_own(tmp_path: Path) -> None:
+    drawn = [Identities(tmp_path / name / "uids.json").uid("a") for name in "abcdefgh"]
+    assert len(set(drawn)) == len(drawn)
 
 
 @pytest.mark.parametrize(
