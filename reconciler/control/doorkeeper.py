@@ -102,10 +102,8 @@ class Doorkeeper:
             self._sessions.joined(session.id)
             return Pinned(session.id, session.routes)
 
-        def left(peer: Peer) -> None:
-            self._sessions.left(session.id)
-
-        door = Door(f"s/{session.id}", self.folder(session), pin, tuple(session.routes.routes), left)
+        interfaces = tuple(session.routes.routes)
+        door = Door(f"s/{session.id}", self.folder(session), pin, interfaces, self._sessions.left)
         await self._router.open(door)
 
     def _standing_door(self, agent: str, interfaces: tuple[str, ...]) -> Door:
@@ -119,10 +117,8 @@ class Doorkeeper:
             self._sessions.joined(session.id)
             return Pinned(session.id, session.routes)
 
-        def left(peer: Peer) -> None:
-            parent = processes.Process(peer.parent_pid, peer.parent_start)
-            session = self._sessions.standing(agent, parent)
-            if session and self._sessions.left(session.id) and self._sessions.close(session.id):
+        def left(session_id: str) -> None:
+            if self._sessions.left(session_id) and (session := self._sessions.close(session_id)):
                 self._forget(session)
 
         return Door(f"a/{agent}", self._run / "a" / agent, pin, interfaces, left)

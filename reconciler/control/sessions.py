@@ -127,10 +127,12 @@ class Sessions:
 
     def left(self, session_id: str) -> bool:
         """A connection left; True when it was the last one of a standing session, which then is over."""
+        session = self._open.get(session_id)
+        if session is None:
+            return False  # it was closed before
         count = self._connections[session_id] = self._connections.get(session_id, 1) - 1
         self._quiet_since[session_id] = self._now()
-        session = self._open.get(session_id)
-        return count <= 0 and session is not None and session.standing
+        return count <= 0 and session.standing
 
     def called(self, session_id: str) -> None:
         """A call was made: the day of quiet starts anew."""

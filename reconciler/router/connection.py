@@ -38,7 +38,7 @@ class House(Protocol):
         """Who this is and what it is served, or why it is not."""
         ...
 
-    def leave(self, connection: "Connection", peer: Peer) -> None:
+    def leave(self, connection: "Connection") -> None:
         """A connection that asked to enter has ended."""
         ...
 
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
         for flight in list(self._flights.values()):
             flight.cancel()
         if self._peer is not None:
-            self._house.leave(self, self._peer)
+            self._house.leave(self)
 
     def pause_writing(self) -> None:
         self._stalled_at = self._exchange.clock()
@@ -132,13 +132,14 @@ class Connection(asyncio.Protocol):
     def answered(self, ident: Id, line: bytes | None) -> None:
         self._flights.pop(ident, None)
         if line is not None:
-            self._send(line)
+            self._exchange.send(self, line)
         if self.ended and not self._flights and not self._backlog:
+            self._exchange.flush()
             self._transport.close()
 
     def report(self, line: bytes) -> None:
         if self._stalled_at is None:
-            self._send(line)
+            self.send(line)
 
     # what the router calls
 
@@ -156,9 +157,10 @@ class Connection(asyncio.Protocol):
     def shut(self) -> None:
         """The door closes: subscriptions are answered, calls end, what was written still goes out."""
         for listen in self._listens.values():
-            self._send(answers.listened(listen))
+            self.send(answers.listened(listen))
         for flight in list(self._flights.values()):
             flight.cancel()
+        self._exchange.flush()
         self._transport.close()
 
     def is_gone(self) -> bool:
@@ -185,7 +187,7 @@ class Connection(asyncio.Protocol):
 
     def _hear(self, line: bytes | Oversized) -> None:
         if not isinstance(line, bytes):
-            self._send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
+            self.send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
             return
         try:
             message = parse(line)
@@ -202,7 +204,7 @@ class Connection(asyncio.Protocol):
         if isinstance(action, mcp.Call):
             self._begin(action, size)
         elif isinstance(action, bytes):
-            self._send(action)
+            self.send(action)
         elif isinstance(action, mcp.Cancel):
             self._cancel(action.id)
         elif action is not None:
@@ -218,7 +220,7 @@ class Connection(asyncio.Protocol):
     def _begin(self, ask: mcp.Call, size: int) -> None:
         ident = ask.id
         if ident in self._flights or ident in self._listens:
-            self._send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
+            self.send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
             return
         self._flights[ident] = flight = Flight(self._desks[ask.offer.route.interface.name], self, ask, size)
         flight.begin()
@@ -233,14 +235,14 @@ class Connection(asyncio.Protocol):
 
     def _listen(self, listen: mcp.Listen) -> None:
         if listen.id in self._flights or listen.id in self._listens:
-            self._send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
+            self.send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
         elif len(self._listens) >= _MAX_LISTENS:
-            self._send(jsonrpc.error(listen.id, jsonrpc.INTERNAL_ERROR, "too many subscriptions"))
+            self.send(jsonrpc.error(listen.id, jsonrpc.INTERNAL_ERROR, "too many subscriptions"))
         else:
             self._listens[listen.id] = listen
-            self._send(answers.acknowledged(listen))
+            self.send(answers.acknowledged(listen))
 
-    def _send(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         if self._closing:
             return  # a caller that left is no fault of anybody's
         if self._stalled_at is not None and self._is_stuck(self._stalled_at):

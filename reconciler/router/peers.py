@@ -40,14 +40,15 @@ class Pinned:
 @dataclass(frozen=True, slots=True)
 class Door:
     """A folder of sockets: one an interface, and ``services.sock`` for all. ``pin`` says whose session a
-    connection is, or in a sentence why it has none; ``left`` hears of its end.
+    connection is, or in a sentence why it has none; ``left`` hears of its end,
+    by the session it belonged to.
     """
 
     id: str
     folder: Path
     pin: Callable[[Peer], Pinned | str]
     interfaces: tuple[str, ...]
-    left: Callable[[Peer], None]
+    left: Callable[[str], object]
 
 
 def peer_of(connection: socket.socket) -> Peer:

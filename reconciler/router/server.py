@@ -37,7 +37,7 @@ class _Open:
     door: Door
     servers: dict[str, asyncio.AbstractServer] = field(default_factory=dict)  # by socket name
     connections: set[Connection] = field(default_factory=set)
-    pinned: set[Connection] = field(default_factory=set)  # those of them that belong to a session
+    pinned: dict[Connection, str] = field(default_factory=dict)  # those of them that belong to a session
 
 
 class Router:
@@ -90,8 +90,11 @@ class Router:
             kept.door.folder.rmdir()
 
     def forget(self, session: str) -> None:
-        """Drop what was counted for a session that has ended."""
+        """A session has ended: its connections end, and what was counted for it is dropped."""
         self._guests.pop(session, None)
+        for kept in self._doors.values():
+            for connection in [one for one, its in kept.pinned.items() if its == session]:
+                connection.shut()
 
     async def _listen(self, kept: _Open, name: str) -> asyncio.AbstractServer:
         path = kept.door.folder / f"{name}.sock"
@@ -162,16 +165,16 @@ class _House:
             return "the session cannot be opened now"
         if isinstance(pinned, str):
             return pinned
-        self.kept.pinned.add(connection)
+        self.kept.pinned[connection] = pinned.session
         guest = self.router.guest(pinned)
         face = _face(guest, connection.socket_name)
         return (guest, face) if face else f"this session has no interface {connection.socket_name!r}"
 
-    def leave(self, connection: Connection, peer: Peer) -> None:
+    def leave(self, connection: Connection) -> None:
         self.kept.connections.discard(connection)
-        if connection in self.kept.pinned:
-            self.kept.pinned.remove(connection)
-            self.kept.door.left(peer)
+        session = self.kept.pinned.pop(connection, None)
+        if session is not None:
+            self.kept.door.left(session)
 
 
 def _face(guest: Guest, name: str) -> mcp.Face | None:

@@ -87,7 +87,7 @@ class Set:
     records: list[CallRecord]
     ahead: list[float]  # seconds that the router's clock is ahead of the machine's
     joined: list[Peer] = field(default_factory=list)
-    left: list[Peer] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     session: str = "s1"
     refusal: str | None = None
 
@@ -434,6 +434,26 @@ def test_a_call_sent_at_once_ends_as_the_law_says(arguments: dict[str, Any], rep
                 assert (usage.running, usage.waiting) == (0, 0)
         assert lines[0] == lines[1]
         assert records[0] == records[1]
+
+    run(test)
+
+
+def test_a_session_that_has_ended_ends_its_connections_and_no_others() -> None:
+    """The next connection of the same process begins another session: each is told of its own end."""
+
+    async def test() -> None:
+        async with stage_set(FakeLane()) as play, play.agent() as first:
+            first.call(1, "echo_say", text="x")
+            await first.ask("p", "ping")
+            play.session = "s2"
+            async with play.agent() as second:
+                await second.ask("p", "ping")
+                play.router.forget("s1")
+                assert await first.reader.read() == b""
+                (record,) = await play.recorded()
+                assert (record.session, record.code) == ("s1", "cancelled")
+                assert play.left == ["s1"]
+                await second.ask("p", "ping")
 
     run(test)
 
