@@ -24,6 +24,8 @@ NO_SESSION = 1  # our own JSON-RPC code: the connection belongs to no session; t
 _TURN = 32  # messages of one connection before the others have their turn
 _MAX_LISTENS = 16
 _HIGH_WATER = 2**20
+_MAX_REFUSED_LINE = 64 * 1024
+_LONG = 256 * 1024  # bytes of an unfinished line that few agents ever send
 _MAX_UNREAD = 8 * 2**20  # bytes that a stalled agent may leave unread…
 _STALL_S = 1.0  # …for longer than this
 _MAX_STALL_S = 10.0
@@ -34,8 +36,12 @@ _TOO_LONG = f"a line has more than {MAX_LINE} bytes"
 class House(Protocol):
     """The door that a connection came through, as the connection needs it."""
 
-    def enter(self, connection: "Connection", peer: Peer) -> tuple[Guest, mcp.Face] | str:
-        """Who this is and what it is served, or why it is not."""
+    def enter(self, connection: "Connection", peer: Peer) -> tuple[Guest, mcp.Face] | str | None:
+        """Who this is and what it is served, or why it is not; None: there is no room even to say so."""
+        ...
+
+    def is_full(self) -> bool:
+        """Whether the connections of this door hold more of unfinished lines than is good for the others."""
         ...
 
     def leave(self, connection: "Connection") -> None:
@@ -79,8 +85,11 @@ class Connection(asyncio.Protocol):
             return
         self._peer = peer
         entered = self._house.enter(self, peer)
-        if isinstance(entered, str):
+        if entered is None:
+            self._transport.abort()
+        elif isinstance(entered, str):
             self._refused = entered
+            self._framer.limit = _MAX_REFUSED_LINE
         else:
             guest, self._face = entered
             self._desks = guest.desks
@@ -90,6 +99,9 @@ class Connection(asyncio.Protocol):
             self._hear(data)
             return
         lines = self._framer.feed(data)
+        if self._framer.held > _LONG and self._house.is_full():
+            self._transport.abort()
+            return
         if self._backlog or len(lines) > _TURN:
             self._backlog.extend(lines)
             self._pause()
@@ -142,6 +154,11 @@ class Connection(asyncio.Protocol):
             self.send(line)
 
     # what the router calls
+
+    @property
+    def held(self) -> int:
+        """Bytes of a line that has not ended yet."""
+        return self._framer.held
 
     def sweep(self, now: float) -> bool:
         """End what is late, drop an agent that does not read; True while there is anything to watch."""

@@ -25,6 +25,8 @@ SERVICES = "services"  # the socket that serves every interface of a session
 MAX_SOCKET_PATH = 107
 _BACKLOG = 128
 _MAX_CONNECTIONS = 256  # at one door
+_MAX_REFUSED = 32  # more of them that are told so; the next ones are not even heard
+_MAX_HELD = 64 * 2**20  # bytes of unfinished lines at one door
 _SWEEP_S = 0.1
 _REST_S = 10.0  # without a call, before freed memory goes back to the system
 _RECORDS_S = 0.05  # how long a record waits for others, so that the journal writes many at once
@@ -155,8 +157,10 @@ class _House:
     router: Router
     kept: _Open
 
-    def enter(self, connection: Connection, peer: Peer) -> tuple[Guest, mcp.Face] | str:
+    def enter(self, connection: Connection, peer: Peer) -> tuple[Guest, mcp.Face] | str | None:
         self.kept.connections.add(connection)
+        if len(self.kept.connections) > _MAX_CONNECTIONS + _MAX_REFUSED:
+            return None
         if len(self.kept.connections) > _MAX_CONNECTIONS:
             return f"more than {_MAX_CONNECTIONS} connections at one door"
         try:
@@ -169,6 +173,9 @@ class _House:
         guest = self.router.guest(pinned)
         face = _face(guest, connection.socket_name)
         return (guest, face) if face else f"this session has no interface {connection.socket_name!r}"
+
+    def is_full(self) -> bool:
+        return sum(one.held for one in self.kept.connections) > _MAX_HELD
 
     def leave(self, connection: Connection) -> None:
         self.kept.connections.discard(connection)

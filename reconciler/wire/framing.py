@@ -31,6 +31,11 @@ class Framer:
         self._parts: list[bytes] = []
         self._size = 0
 
+    @property
+    def held(self) -> int:
+        """Bytes of the line that has begun and not ended."""
+        return self._size
+
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """The lines that ``data`` completes, in order, blank ones left out. One may still have its end on."""
         if self.is_whole(data):

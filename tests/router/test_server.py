@@ -700,6 +700,39 @@ def test_a_door_takes_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) 
     run(test)
 
 
+def test_connections_beyond_all_measure_are_not_even_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs a descriptor, and the controller has only so many for everything that it does."""
+    monkeypatch.setattr(server, "_MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(server, "_MAX_REFUSED", 1)
+
+    async def test() -> None:
+        async with stage_set(None) as play, play.agent() as one, play.agent() as told:
+            await one.ask(1, "ping")
+            await told.ask(1, "ping")
+            async with play.agent() as unheard:
+                assert await unheard.reader.read() == b""
+            told.send(b"x" * 70_000)  # one that is not served has no long lines to say
+            assert "bytes" in (await told.message())["error"]["message"]
+            await one.ask(1, "ping")
+
+    run(test)
+
+
+def test_unfinished_lines_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_MAX_HELD", 2**20)
+
+    async def test() -> None:
+        async with stage_set(None) as play, play.agent() as one, play.agent() as two:
+            one.send(b'"' + b"x" * 700_000)
+            await one.writer.drain()
+            two.send(b'"' + b"x" * 700_000)
+            assert await two.reader.read() == b""
+            one.send(b'"\n')
+            assert (await one.message())["error"]["code"] == -32600
+
+    run(test)
+
+
 # files, from a scope to a connector and back
 
 
