@@ -82,6 +82,7 @@ def controller() -> Iterator[None]:
     """``handlerd`` on the copy; stopped by SIGTERM, and it must end clean."""
     log = (WORK / "handlerd.log").open("w")
     daemon = subprocess.Popen([BIN / "handlerd"], cwd=WORK / "config", stdout=log, stderr=log)
+    say("$ handlerd &")
     try:
         until_it_answers()
         yield
@@ -181,6 +182,7 @@ last_binding.seen = 0  # type: ignore[attr-defined]
 
 async def main_job() -> None:
     step("An agent reads a scanned invoice through ocr/v1")
+    say(f"  the scan: {WORK / 'inbox' / 'invoice.pdf'} (a picture of a page, no text inside)")
     async with agent("clerk") as first:
         tools_before = await tools_digest(first)
         say(f"  tools as the model sees them: sha256 {tools_before[:16]}…")
