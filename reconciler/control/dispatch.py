@@ -161,6 +161,7 @@ class Connector(asyncio.Protocol):
         self._framer = Framer(_FIRST_LINE)
         self._calls: dict[int, tuple[Sink, int]] = {}  # with the bound of the line that answers
         self._waiting: dict[int, bytes] = {}  # lines of calls that have not gone out, in their order
+        self._unsent: list[bytes] = []  # lines of this turn of the loop
         self._out = 0  # calls that have gone out and are not answered
         self._next = 1
         self._handshake = 0  # the number of `initialize`, then of the last ping
@@ -188,16 +189,22 @@ class Connector(asyncio.Protocol):
         calls[number] = (sink, max_reply_bytes)
         if max_reply_bytes > self._framer.limit:
             self._framer.limit = max_reply_bytes
-        if self._out < self._most:
-            self._out += 1
-            self._transport.write(line)
-        else:
+        if self._out >= self._most:
             self._waiting[number] = line
+        else:
+            self._out += 1
+            if self._out == 1:
+                self._transport.write(line)
+            else:  # calls of one turn of the loop go out together: one write wakes the connector once
+                if not self._unsent:
+                    self._loop.call_soon(self._flush)
+                self._unsent.append(line)
         return number
 
     def cancel(self, number: int) -> None:
         """Tell the connector to stop, and ask whether it lives: a call that came to no end may mean not."""
         has_gone_out = number not in self._waiting
+        self._flush()
         if self._take(number) is not None and has_gone_out and not self._ended:
             self._transport.write(upstream.cancel(number))
             self._ping()
@@ -215,6 +222,11 @@ class Connector(asyncio.Protocol):
         proofs, self._proofs = self._proofs, []
         for heard in proofs:
             heard(outcome)
+
+    def _flush(self) -> None:
+        lines, self._unsent = self._unsent, []
+        if lines and not self._ended:
+            self._transport.writelines(lines)
 
     def hold(self) -> None:
         """Keep the process from stopping until ``release``."""

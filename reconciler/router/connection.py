@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
         """
         self.ended = True
         if self.is_gone() or not (self._flights or self._backlog):
-            self._transport.close()
+            self._close()
             return False
         return True
 
@@ -146,8 +146,7 @@ class Connection(asyncio.Protocol):
         if line is not None:
             self._exchange.send(self, line)
         if self.ended and not self._flights and not self._backlog:
-            self._exchange.flush()
-            self._transport.close()
+            self._close()
 
     def report(self, line: bytes) -> None:
         if self._stalled_at is None:
@@ -177,8 +176,7 @@ class Connection(asyncio.Protocol):
             self.send(answers.listened(listen))
         for flight in list(self._flights.values()):
             flight.cancel()
-        self._exchange.flush()
-        self._transport.close()
+        self._close()
 
     def is_gone(self) -> bool:
         """Whether the agent has closed both ways (it can neither send nor read any more)."""
@@ -198,7 +196,7 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._take_turn)
         elif self._stalled_at is None:
             if self.ended and not self._flights:
-                self._transport.close()
+                self._close()
             elif not self.ended:
                 self._transport.resume_reading()
 
@@ -266,6 +264,11 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.write(line)
+
+    def _close(self) -> None:
+        """Close once what was answered has been written."""
+        self._exchange.flush()
+        self._transport.close()
 
     def _is_stuck(self, since: float) -> bool:
         unread = self._transport.get_write_buffer_size()

@@ -104,11 +104,31 @@ class Exchange:
         self.clock = clock
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
         self.calls = 0
+        self.running = 0  # flights that are not over
+        self.unsent: list[tuple[Client, bytes]] = []  # answers of this turn of the loop
         self.watching = False  # the sweep of deadlines is on
         self.watch: Callable[[], None] = lambda: None  # starts it
         self.records: list[CallRecord] = []  # they wait for others, to be written together
         self.write: Callable[[], None] = lambda: None  # called with the first of them
         self._prefix = f"{int(now() * 1000):x}-"
+
+    def send(self, client: "Client", line: bytes) -> None:
+        """Send an answer: at once when nothing else runs, else with the others of this turn of the loop.
+
+        A write wakes its reader, who may take the processor from us; so the turn's work is done first.
+        """
+        if not self.running and not self.unsent:
+            client.send(line)
+            return
+        if not self.unsent:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self.unsent.append((client, line))
+
+    def flush(self) -> None:
+        """Send the answers that wait."""
+        lines, self.unsent = self.unsent, []
+        for client, line in lines:
+            client.send(line)
 
     def new_name(self) -> str:
         """What names a call in records and in its blobs: unique, across restarts too."""
@@ -121,6 +141,10 @@ class Client(Protocol):
 
     def answered(self, ident: Id, line: bytes | None) -> None:
         """The call of that id is over; the line (None: nothing) goes to the agent."""
+        ...
+
+    def send(self, line: bytes) -> None:
+        """Write to the agent, when it is still there."""
         ...
 
     def report(self, line: bytes) -> None:
@@ -168,6 +192,7 @@ class Flight:
         """
         ask, desk = self.ask, self._desk
         usage = desk.usage
+        desk.exchange.running += 1
         if ask.offer.is_plain and usage.is_free() and self._tool.input_fault(ask.arguments) is None:
             self._lane = lane = desk.exchange.dispatch.lane(desk.route.instance)
             if lane is not None:
@@ -303,6 +328,7 @@ class Flight:
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True
         desk, ask = self._desk, self.ask
+        desk.exchange.running -= 1
         if type(outcome) is Answer:
             structured = outcome.structured
             self._client.answered(ask.id, answers.success(ask, structured))

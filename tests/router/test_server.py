@@ -949,3 +949,35 @@ def test_freed_memory_goes_back_once_nobody_calls(monkeypatch: pytest.MonkeyPatc
             assert given_back[0] > last
 
     run(test)
+
+
+def test_many_answers_before_a_half_closed_end_all_arrive() -> None:
+    async def test() -> None:
+        routes = stage.routes(stage.route(stage.echo(concurrentCalls=100)))
+        async with stage_set(FakeLane(stage.echoing), routes) as play, play.agent() as agent:
+            for ident in range(100):
+                agent.call(ident, "echo_say", text="x")
+            agent.writer.write_eof()
+            lines = [await agent.line() for _ in range(100)]
+            assert [orjson.loads(line)["id"] for line in lines] == list(range(100))
+            assert await agent.line() == b""
+
+    run(test)
+
+
+def test_answers_of_calls_that_end_together_all_arrive() -> None:
+    async def test() -> None:
+        lane = FakeLane()
+        routes = stage.routes(stage.route(stage.echo(concurrentCalls=100)))
+        async with stage_set(lane, routes) as play, play.agent() as one, play.agent() as two:
+            for ident in range(10):
+                for agent in (one, two):
+                    agent.call(ident, "echo_say", text="x")
+            await one.ask("p", "ping")
+            await two.ask("p", "ping")
+            for sent in lane.sent:
+                sent.answer(text="y")
+            for agent in (one, two):
+                assert [(await agent.message())["id"] for _ in range(10)] == list(range(10))
+
+    run(test)
