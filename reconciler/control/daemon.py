@@ -56,8 +56,21 @@ def run(config: Path) -> int:
     except (lock.Held, CannotStart, OSError) as error:
         _LOG.error("%s", error)
         return 2
+    except ExceptionGroup as group:
+        fact = _one_fact(group)
+        if fact is None:
+            raise
+        _LOG.error("%s", fact)
+        return 2
     _LOG.info("stopped")
     return 0
+
+
+def _one_fact(error: Exception) -> OSError | None:
+    """What the system refused, where that alone ended the controller; None for a fault of ours."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, OSError) else None
 
 
 def lay_run_folder(run_folder: Path) -> None:
@@ -109,7 +122,7 @@ async def _serve(place: Place) -> None:
             await doorkeeper.close_all()
             await supervisor.close()
             journal.close()
-            (place.run / "control.sock").unlink(missing_ok=True)
+            rpc.clear(place.run / "control.sock")
 
 
 def _frame(place: Place) -> Summary:

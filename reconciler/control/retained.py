@@ -28,7 +28,7 @@ class Retained:
             agents, recipes = routes_from(orjson.loads(self._path.read_bytes()))
         except FileNotFoundError:
             return serving.NOTHING
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             self._path.unlink(missing_ok=True)
             return serving.NOTHING
         self._kept = agents

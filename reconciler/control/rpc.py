@@ -53,9 +53,16 @@ async def listen(path: Path, methods: Mapping[str, Method]) -> asyncio.Server:
     return await asyncio.start_unix_server(serve, sock=_bound(path), limit=_MAX_LINE)
 
 
-def _bound(path: Path) -> socket.socket:
+def clear(path: Path) -> None:
+    """Remove the socket at ``path``, and nothing else that somebody may have put there."""
     if path.is_socket():
         path.unlink()
+
+
+def _bound(path: Path) -> socket.socket:
+    clear(path)
+    if os.path.lexists(path):
+        raise OSError(f"{path} is in the way of the control socket: remove it")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(path))
     path.chmod(0o600)

@@ -9,6 +9,7 @@ where
 all connections whose bridges have the same parent process are one session, which ends with the last of them.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from reconciler.model.names import InstanceName, InterfaceRef
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
 
+_LOG = logging.getLogger("handler.sessions")
 _QUIET_S = 24 * 3600  # an opened session that nobody called for a day is forgotten
 _RETURN_S = 30  # after a restart: how long a standing session waits for its bridges to come back
 
@@ -64,7 +66,7 @@ class Sessions:
         for path in sorted(self._folder.glob("*.json")):
             session = _read(path)
             if session is None or (session.opener and not processes.lives(session.opener)):
-                path.unlink(missing_ok=True)
+                _forget(path)
                 continue
             self._keep(session)
             if session.standing:
@@ -222,6 +224,13 @@ def routes_from(value: Mapping[str, Any]) -> tuple[tuple[AgentRoutes, ...], dict
     return tuple(agents), {recipe.name: recipe for recipe in recipes}
 
 
+def _forget(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _LOG.warning("%s is no session and cannot be removed: %s", path, error.strerror or error)
+
+
 def _read(path: Path) -> Session | None:
     try:
         value = orjson.loads(path.read_bytes())
@@ -236,7 +245,7 @@ def _read(path: Path) -> Session | None:
             opener=processes.Process(opener["pid"], opener["startTime"]) if opener else None,
             standing=value["standing"],
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
     if session.opener and value.get("bootId") != processes.boot_id():
         return replace(session, opener=processes.Process(0, 0))  # a pid of another boot names nobody

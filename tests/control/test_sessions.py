@@ -5,6 +5,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from reconciler.control import processes
 from reconciler.control.sessions import Sessions
 from tests.kit.values import recipe, routes, table
@@ -101,3 +103,20 @@ def test_a_restored_standing_session_waits_a_moment_for_its_bridges(tmp_path: Pa
     assert book.over() == (found.id,)
     book.joined(found.id)
     assert book.over() == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"", b"\xff", b"[]", b"{}", b'{"contracts": []}', b'{"contracts": {"ocr/v1": 3}}',
+        b'{"contracts": {}, "agents": [{"agent": 3}], "recipes": []}',
+        b'{"contracts": {}, "agents": [], "recipes": [{}]}',
+        b'{"contracts": {}, "agents": [[]], "recipes": 3}',
+    ],
+)  # fmt: skip
+def test_what_is_no_session_is_forgotten_and_holds_nothing_up(tmp_path: Path, text: bytes) -> None:
+    opened = _book(tmp_path).open(ROUTES, TABLE)
+    (tmp_path / "0.json").write_bytes(text)
+    (tmp_path / "1.json").mkdir()
+    assert [one.id for one in _book(tmp_path).load()] == [opened.id]
+    assert not (tmp_path / "0.json").exists()

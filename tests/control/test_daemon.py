@@ -1,0 +1,42 @@
+"""What a controller says when it cannot run here."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.control import daemon
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("config", "state", "run"):
+        (tmp_path / name).mkdir(mode=0o700)
+        monkeypatch.setenv(f"HANDLER_{name.upper()}", str(tmp_path / name))
+    short = Path(f"/tmp/handler-d{tmp_path.stat().st_ino}")
+    short.symlink_to(tmp_path)
+    monkeypatch.setenv("HANDLER_RUN", str(short / "run"))
+    yield tmp_path
+    short.unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (
+            lambda place: (place / "run/control.sock").write_text("mine"),
+            "is in the way of",
+        ),
+        (lambda place: (place / "state/admitted/journal").mkdir(parents=True), "Is a directory"),
+        (lambda place: (place / "state/sessions").write_text(""), "File exists"),
+    ],
+)
+def test_what_stands_in_the_way_is_said_in_a_sentence(
+    place: Path, spoil: Callable[[Path], object], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoil(place)
+    with caplog.at_level(logging.ERROR):
+        assert daemon.run(place / "config") == 2
+        assert daemon.run(place / "config") == 2, "it was not taken away either"
+    assert len([line for line in caplog.messages if words in line]) == 2
