@@ -221,12 +221,12 @@ class Relay:
             if not started:
                 _thread.start_new_thread(self._upstream, ())
                 started = True
-            self._downstream(sock)
+            served = self._downstream(sock)
             self._sock = None
             self._close(sock)
             lost = time.monotonic()
             # Connections that are closed at once share one patience; one that served starts it anew.
-            if lost - opened > _PATIENCE_S:
+            if served or lost - opened > _PATIENCE_S:
                 patience = lost + _RESTART_S
             elif lost > patience and not self._ended:
                 raise NoDoor("the router closes every connection at once: 'handler status' says why")
@@ -251,10 +251,11 @@ class Relay:
         with self._sending:
             sock.close()
 
-    def _downstream(self, sock: socket.socket) -> None:
-        """Copy answers until the connection ends, whole lines only: a broken one is dropped."""
+    def _downstream(self, sock: socket.socket) -> bool:
+        """Copy whole lines until the connection ends, and drop a broken one; whether any came."""
         held: list[bytes] = []
         size = 0
+        served = False
         while data := _received(sock):
             end = data.rfind(b"\n") + 1
             if not end and size < _MAX_HELD:
@@ -263,7 +264,9 @@ class Relay:
                 continue
             end = end or len(data)
             _write(b"".join((*held, data[:end])))
+            served = True
             held, size = [data[end:]], len(data) - end
+        return served
 
     def _upstream(self) -> None:
         """Copy stdin until it ends; a message goes out on one connection or, if that breaks, not at all."""

@@ -261,6 +261,25 @@ def test_after_a_restart_it_goes_on_and_replays_nothing(path: Path, start: Start
     sock.close()
 
 
+@pytest.mark.slow
+def test_a_bridge_that_was_served_waits_for_a_restart_however_young_it_is(
+    path: Path, start: Start, listen: Listen
+) -> None:
+    router = listen(path)
+    process = start("ocr", "--socket", str(path))
+    sock = router.accept()
+    sock.sendall(b"answer\n")
+    assert answer_line(process) == b"answer\n"
+    router.leave()
+    sock.close()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2.6)  # longer than the patience for a first connection
+    sock = listen(path).accept()
+    ask(process, b"two\n")
+    assert heard(sock, b"\n") == b"two\n"
+    sock.close()
+
+
 def test_half_a_message_at_a_restart_is_dropped_on_both_ways(
     path: Path, start: Start, listen: Listen
 ) -> None:
