@@ -1,13 +1,15 @@
 """Every file that is written by the product for programs to read, by the name of its schema.
 
-The lock and the events are shaped here, the status files in ``config.statuses``.
+The lock and the events are shaped here, the status files in ``config.objectfile`` and
+``config.statuses``.
 """
 
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from reconciler.config.statuses import Document, StatusFile, Summary
+from reconciler.config.objectfile import Document, StatusFile
+from reconciler.config.statuses import Summary
 
 
 class LockedVersion(Document):

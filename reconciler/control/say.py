@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.admission.admit import Admission
+from reconciler.control import details
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, listed
@@ -87,7 +88,15 @@ def _status(facts: Facts, ref: ObjectRef, used_by: tuple[str, ...]) -> ObjectSta
         problems=tuple(problem_json(problem) for problem in (*refused, *warnings)),
         inventory=tuple(_instance_json(one) for one in seen),
         used_by=used_by,
+        declared=details.declared(in_force.spec, admission) if in_force else None,
+        services=_services(facts, ref),
     )
+
+
+def _services(facts: Facts, ref: ObjectRef) -> tuple[Mapping[str, object], ...]:
+    if ref.kind is not Kind.AGENT:
+        return ()
+    return details.services(facts.admission, facts.serving if facts.running else None, ref.name)
 
 
 def _instances(facts: Facts, ref: ObjectRef) -> tuple[InstanceSeen, ...]:

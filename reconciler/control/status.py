@@ -195,6 +195,8 @@ def _document(told: _Told) -> bytes:
         "generation": status.digest,
         "observedGeneration": status.observed_digest,
         "suspended": status.suspended,
+        "declared": status.declared,
+        "services": status.services,
         "conditions": [_condition(condition) for condition in told.conditions],
         "problems": status.problems,
         "inventory": status.inventory,

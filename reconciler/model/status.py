@@ -84,6 +84,8 @@ class ObjectStatus:
     problems: tuple[Mapping[str, Any], ...] = ()
     inventory: tuple[Mapping[str, Any], ...] = ()
     used_by: tuple[str, ...] = ()
+    declared: Mapping[str, Any] | None = None  # what its form in force says of itself
+    services: tuple[Mapping[str, Any], ...] = ()  # of an agent: what answers each of its interfaces
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from reconciler.config import lock
 from reconciler.config.documents import Event, LockFile
-from reconciler.config.statuses import StatusFile
+from reconciler.config.objectfile import StatusFile
 from reconciler.config.statuses import Summary as SummaryFile
 from reconciler.config.toml import read
 from reconciler.control import say
@@ -46,6 +46,29 @@ STATUS = ObjectStatus(
     problems=(PROBLEM,),
     inventory=(INSTANCE,),
     used_by=("agent/b",),
+    declared={
+        "description": "",
+        "project": None,
+        "requires": [],
+        "scope": [{"path": "~/inbox", "access": "read"}],
+        "harness": None,
+        "connector": "c",
+        "settings": {"fast": True, "pages": 3},
+        "implements": [],
+    },
+    services=(
+        {
+            "interface": "ocr/v1",
+            "binding": "a",
+            "instance": None,
+            "tools": None,
+            "maxCalls": None,
+            "file": "agents/b.toml",
+            "line": 4,
+            "column": 9,
+            "field": "services.ocr",
+        },
+    ),
 )
 
 
