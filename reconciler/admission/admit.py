@@ -8,11 +8,9 @@ its rules asked of others (``view``). The result is the same as judging everythi
 holds to. Nothing here is a rule.
 """
 
-import operator
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import compress, count
 from typing import cast
 
 from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, wiring
@@ -30,6 +28,7 @@ from reconciler.admission.view import (
 from reconciler.config import places
 from reconciler.config.codes import TOO_MANY
 from reconciler.model.contract import Contract, compiled
+from reconciler.model.identity import Edited, moved
 from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span, in_order
@@ -129,7 +128,7 @@ class _Run:
         self.selections = dict(self.past.selections)
         self.fallbacks = dict(self.past.fallbacks)
         self.view = View(inventory, last, where)
-        self.view.in_force = dict(self.past.in_force)
+        self.view.in_force = Edited(self.past.in_force)
         self.view.contracts = dict(self.past.contracts)
         if self.previous:
             self.view.refused = dict(self.previous.refused)
@@ -142,7 +141,9 @@ class _Run:
     def judge_what_changed(self) -> None:
         """Find what changed in what was read, then judge that and whoever asked for it, in order."""
         before = self.previous.inventory if self.previous else None
-        changed, gone = _changed(before.resources if before else {}, self.inventory.resources)
+        odd = moved(before.resources if before else {}, self.inventory.resources)
+        changed = {ref for ref in odd if ref in self.inventory.resources}
+        gone = odd - changed
         texts = self.texts.keys() | self.past.texts.keys()
         changed |= {ref for ref in texts if self.texts.get(ref) != self.past.texts.get(ref)}
         doubtful = gone | {ref for ref in texts if ref in changed}
@@ -239,8 +240,10 @@ class _Run:
             contract = self._contract_of(form)
             if ref.kind is Kind.INTERFACE and contract is None:
                 form = None  # nothing could be served by it
-        if form is not None:
-            self.view.in_force[ref] = form
+        if form is None:
+            self.view.in_force.pop(ref, None)
+        else:
+            self.view.in_force[ref] = form  # in its place: two admissions are compared in their order
         if contract is not None:
             self.view.contracts[contract.interface] = contract
         if ref.kind is Kind.AGENT and not verdict.errors:
@@ -250,7 +253,6 @@ class _Run:
             self._wake(ref, was, form)
 
     def _clear(self, ref: ObjectRef) -> None:
-        self.view.in_force.pop(ref, None)
         self.view.refused.pop(ref, None)
         self.fallbacks.pop(ref, None)
         self.absent.pop(ref, None)
@@ -308,6 +310,7 @@ class _Run:
         self.said_anew = self.said_anew or bool(verdict.problems)
         self._index(ref, verdict.reads, frozenset())
         was = self.view.in_force.get(ref)
+        self.view.in_force.pop(ref, None)
         self._clear(ref)
         self._wake(ref, was)
 
@@ -445,24 +448,6 @@ def _rests_on(form: Resource[Record]) -> Iterable[ObjectRef]:
             return [ObjectRef(Kind.INTERFACE, version) for version in versions]
         case _:
             return ()
-
-
-def _changed(old: Resources, new: Resources) -> tuple[set[ObjectRef], set[ObjectRef]]:
-    """What is there now and was not the same object before, and what is gone; by identity, in linear time."""
-    before, after = list(old.values()), list(new.values())
-    start = _same_length(before, after)
-    del before[:start], after[:start]
-    end = _same_length(before[::-1], after[::-1])
-    before, after = before[: len(before) - end], after[: len(after) - end]
-    known, kept = set(map(id, before)), set(map(id, after))
-    changed = {one.ref for one in after if id(one) not in known}
-    return changed, {one.ref for one in before if id(one) not in kept and one.ref not in new}
-
-
-def _same_length(one: list[Resource[Record]], other: list[Resource[Record]]) -> int:
-    """How many objects two lists start with in common, without a step of Python for each."""
-    differs = map(operator.is_not, one, other)
-    return next(compress(count(), differs), min(len(one), len(other)))
 
 
 def _changed_locks(before: Inventory | None, now: Inventory) -> Iterable[LockKey]:

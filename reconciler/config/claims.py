@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from reconciler.config.codes import CODES
 from reconciler.config.objects import Unit
+from reconciler.model.identity import Edited
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, Span, in_order, quoted
@@ -37,7 +38,26 @@ def settled(units: Mapping[Layer, Collection[Unit]]) -> tuple[Resources, tuple[P
         for ref, file, other in _folded_alike(odd, units[layer]):
             problems.append(_duplicate(ref, file, other))
             resources.pop(ref, None)
-    return resources, in_order(problems)
+    return Edited(resources), in_order(problems)
+
+
+def with_new_forms(
+    resources: Resources, pairs: Collection[tuple[Unit | None, Unit | None]]
+) -> Resources | None:
+    """The resources once these units (before, after) took new forms; None when names or problems must be
+    settled anew.
+    """
+    if not pairs:
+        return resources
+    found = Edited(resources)
+    for old, new in pairs:
+        if old is None or new is None or old.resource is None or new.resource is None:
+            return None
+        is_plain = old.ref == new.ref and not (old.problems or new.problems or old.odd or new.odd)
+        if not is_plain or resources.get(old.resource.ref) is not old.resource:
+            return None
+        found[new.resource.ref] = new.resource
+    return found
 
 
 def _folded_alike(

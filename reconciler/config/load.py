@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from reconciler.config import claims, objects, strays
 from reconciler.config.objects import Unit
 from reconciler.config.paths import LOCK, Home, Owner, home
+from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer, Lock, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem
 from reconciler.model.resources import Record
+
+Exchange = tuple[Unit | None, Unit | None]  # before, after
 
 _EMPTY = Tree("", {})
 
@@ -43,18 +46,13 @@ def inventory(trees: Mapping[Layer, Tree], previous: Inventory | None = None) ->
     identity; the result equals that of a first reading.
     """
     memory = previous.memory if previous is not None and isinstance(previous.memory, _Memory) else None
-    layers = {}
-    changed = False
+    layers: dict[Layer, _Seen] = {}
+    pairs: list[Exchange] = []
     for layer in Layer:
-        seen, touched = _layer(layer, trees.get(layer, _EMPTY), memory.layers[layer] if memory else None)
-        layers[layer] = seen
-        changed = changed or touched
-    if memory is None or changed:
-        resources, problems = claims.settled({layer: seen.units.values() for layer, seen in layers.items()})
-        locks = {layer: _lock(seen) for layer, seen in layers.items()}
-        memory = _Memory(layers, locks, resources, problems)
-    else:
-        memory = _Memory(layers, memory.locks, memory.resources, memory.problems)
+        before = memory.layers[layer] if memory else None
+        layers[layer], exchanged = _layer(layer, trees.get(layer, _EMPTY), before)
+        pairs += exchanged
+    memory = _settled(layers, pairs, memory)
     return Inventory(
         revision=layers[Layer.CONFIG].tree.revision,
         resources=memory.resources,
@@ -85,29 +83,43 @@ class _Sources(Mapping[tuple[Layer, str], bytes]):
         return sum(map(len, self._files.values()))
 
 
+def _settled(layers: Mapping[Layer, _Seen], pairs: Collection[Exchange], memory: _Memory | None) -> _Memory:
+    """Whose every name is; what was settled before stands where objects only took a new form."""
+    if memory is not None:
+        resources = claims.with_new_forms(memory.resources, pairs)
+        if resources is not None:
+            return _Memory(layers, memory.locks, resources, memory.problems)
+    resources, problems = claims.settled({layer: seen.units.values() for layer, seen in layers.items()})
+    locks = {layer: _lock(seen) for layer, seen in layers.items()}
+    return _Memory(layers, locks, resources, problems)
+
+
 # one layer
 
 
-def _layer(layer: Layer, tree: Tree, seen: _Seen | None) -> tuple[_Seen, bool]:
-    """The layer as it is now, and whether anything in it changed."""
+def _layer(layer: Layer, tree: Tree, seen: _Seen | None) -> tuple[_Seen, Collection[Exchange]]:
+    """The layer as it is now, and which units took the place of which since it was seen."""
     if seen is None:
-        return _Seen(tree, _units(layer, tree, (*tree.files, *tree.faults))), True
+        return _Seen(tree, _units(layer, tree, (*tree.files, *tree.faults))), ()
     changed = _changed(tree, seen.tree)
     if not changed:
-        return _Seen(tree, seen.units), False
+        return _Seen(tree, seen.units), ()
     # Whose a path is can change with a fault, so both its owners are read anew.
     owners = (_home(path, one) for path in changed for one in (tree, seen.tree))
     touched = {owner.key: owner for owner in owners if owner is not None}
-    units = {key: unit for key, unit in seen.units.items() if key not in touched}
-    units.update(_units(layer, tree, _paths_of(touched.values(), tree)))
-    return _Seen(tree, units), True
+    again = _units(layer, tree, _paths_of(touched.values(), tree))
+    units = dict(seen.units)  # what is read anew keeps its place: two readings are compared in their order
+    for key in touched.keys() - again.keys():
+        units.pop(key, None)
+    units.update(again)
+    keys = touched.keys() | again.keys()
+    return _Seen(tree, units), [(seen.units.get(key), again.get(key)) for key in keys]
 
 
 def _changed(tree: Tree, before: Tree) -> set[str]:
     """The paths whose bytes, mode or fault differ; equal bytes do not, whoever read them."""
     now, was = tree.files, before.files
-    paths = {path for path, data in now.items() if (old := was.get(path)) is not data and old != data}
-    paths |= was.keys() - now.keys()
+    paths = {path for path in moved(was, now) if was.get(path) != now.get(path)}
     paths |= {path for path, _ in tree.faults.items() ^ before.faults.items()}
     return paths | (tree.executable ^ before.executable)
 

@@ -6,13 +6,14 @@ that a disk spoilt, is no batch, and reading ends before it. When more than half
 is written anew, whole or not at all. Only the configuration's own files are kept: what ships with the
 product comes from there.
 
-batch   = record* end record  = {"path": …, "size": n, "sha256": …, "executable": true} LF bytes LF   |
-{"gone": path} LF end     = {"end": sha256 of everything before it in the batch, "revision": …} LF
+batch  = record* end
+record = {"path": …, "size": n, "sha256": …, "executable": true} LF bytes LF | {"gone": path} LF
+end    = {"end": sha256 of everything before it in the batch, then the revision; "revision": …} LF
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ import orjson
 from reconciler.admission.admit import Admission
 from reconciler.admission.view import inside, whole_path
 from reconciler.control import atomic
+from reconciler.model.identity import moved
 from reconciler.model.inventory import Layer, Resource, Tree
-from reconciler.model.names import Kind
+from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.resources import Record
 
 _FILE = "journal"
@@ -56,7 +58,8 @@ class Admitted:
         """Nothing is read or made before ``load`` or ``save``."""
         self._path = folder / _FILE
         self._files: dict[str, _Kept] = {}
-        self._forms: dict[str, Resource[Record]] = {}  # by defining file: what need not be compared again
+        self._live_bytes = 0  # of these files
+        self._forms: Mapping[ObjectRef, Resource[Record]] | None = None  # what was saved last, once it was
         self._revision = ""
         self._size_bytes: int | None = None  # None: not read yet
 
@@ -75,29 +78,23 @@ class Admitted:
         """
         if self._size_bytes is None:
             self._replay()
-        forms = {form.file: form for form in admission.in_force.values() if form.layer is Layer.CONFIG}
-        changes = self._changes(forms, admission)
+        changes = self._changes(admission)
         revision = admission.inventory.revision
         if changes or revision != self._revision:
             self._append(changes, revision)
-        self._forms = forms
+        self._forms = admission.in_force
         return bool(changes)
 
-    def _changes(
-        self, forms: Mapping[str, Resource[Record]], admission: Admission
-    ) -> dict[str, _Kept | None]:
+    def _changes(self, admission: Admission) -> dict[str, _Kept | None]:
         """Every path whose file is not as it was kept; None: it is in force no more."""
-        changes: dict[str, _Kept | None] = {}
-        kept = {_LOCK}
-        for file, form in forms.items():
-            if self._forms.get(file) is form:
-                kept.update(_paths(form))
-                continue
-            for path, now in _files(form):
-                kept.add(path)
-                if self._files.get(path) != now:
-                    changes[path] = now
-        changes.update(dict.fromkeys(self._files.keys() - kept))
+        odd = moved(self._forms or {}, admission.in_force)
+        now = dict(file for form in _ours(admission.in_force, odd) for file in _files(form))
+        was = {path for form in _ours(self._forms or {}, odd) for path in _paths(form)}
+        gone = (self._files.keys() if self._forms is None else was & self._files.keys()) - now.keys()
+        changes: dict[str, _Kept | None] = {
+            path: kept for path, kept in now.items() if self._files.get(path) != kept
+        }
+        changes.update(dict.fromkeys(gone - {_LOCK}))
         lock = self._lock(admission)
         if lock is not None and self._files.get(_LOCK) != lock:
             changes[_LOCK] = lock
@@ -115,10 +112,14 @@ class Admitted:
         return _Kept(data, executable=False) if data is not None else None
 
     def _append(self, changes: Mapping[str, _Kept | None], revision: str) -> None:
-        files = {path: kept for path, kept in self._files.items() if path not in changes}
-        files.update({path: kept for path, kept in changes.items() if kept is not None})
+        files, live = dict(self._files), self._live_bytes
+        for path, kept in changes.items():
+            if (old := files.pop(path, None)) is not None:
+                live -= len(old.data)
+            if kept is not None:
+                files[path] = kept
+                live += len(kept.data)
         batch, size = _batch(changes, revision), self._size_bytes or 0
-        live = sum(len(kept.data) for kept in files.values())
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if size == 0 or size + len(batch) > 2 * live + _SLACK_BYTES:
             batch = _batch(files, revision)
@@ -128,7 +129,7 @@ class Admitted:
             self._size_bytes = None  # until it is known to be there, nothing is known
             _append_at(self._path, size, batch)
             self._size_bytes = size + len(batch)
-        self._files, self._revision = files, revision
+        self._files, self._live_bytes, self._revision = files, live, revision
 
     def _replay(self) -> None:
         try:
@@ -139,7 +140,8 @@ class Admitted:
         replay = _replayed(data)
         self._files, self._revision = replay.files, replay.revision
         self._size_bytes = replay.whole_bytes
-        self._forms = {}
+        self._live_bytes = sum(len(kept.data) for kept in self._files.values())
+        self._forms = None
 
 
 def _append_at(path: Path, size_bytes: int, batch: bytes) -> None:
@@ -157,7 +159,13 @@ def _append_at(path: Path, size_bytes: int, batch: bytes) -> None:
 def _batch(changes: Mapping[str, _Kept | None], revision: str) -> bytes:
     parts = [part for path in sorted(changes) for part in _record(path, changes[path])]
     body = b"".join(parts)
-    return body + orjson.dumps({"end": hashlib.sha256(body).hexdigest(), "revision": revision}) + b"\n"
+    return body + orjson.dumps({"end": _seal(body, revision), "revision": revision}) + b"\n"
+
+
+def _seal(body: bytes, revision: str) -> str:
+    whole = hashlib.sha256(body)
+    whole.update(revision.encode())
+    return whole.hexdigest()
 
 
 def _record(path: str, kept: _Kept | None) -> Iterator[bytes]:
@@ -183,14 +191,15 @@ def _replayed(data: bytes) -> _Replay:
     while (head := _head(data, place)) is not None:
         body_end, place = place, data.index(b"\n", place) + 1
         if "end" in head:
-            if head["end"] != hashlib.sha256(data[start:body_end]).hexdigest():
+            named = str(head.get("revision", ""))
+            if head["end"] != _seal(data[start:body_end], named):
                 break
             for path, kept in changes.items():
                 if kept is None:
                     files.pop(path, None)
                 else:
                     files[path] = kept
-            revision, start, changes = str(head.get("revision", "")), place, {}
+            revision, start, changes = named, place, {}
         elif "gone" in head:
             changes[str(head["gone"])] = None
         else:
@@ -211,6 +220,14 @@ def _head(data: bytes, place: int) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return head if isinstance(head, dict) else None
+
+
+def _ours(
+    forms: Mapping[ObjectRef, Resource[Record]], refs: Iterable[ObjectRef]
+) -> Iterator[Resource[Record]]:
+    """The configuration's own of these."""
+    found = (forms.get(ref) for ref in refs)
+    return (form for form in found if form is not None and form.layer is Layer.CONFIG)
 
 
 def _files(form: Resource[Record]) -> Iterator[tuple[str, _Kept]]:

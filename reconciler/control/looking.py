@@ -17,10 +17,11 @@ from reconciler.config import load
 from reconciler.control import folders
 from reconciler.control.admitted import Admitted
 from reconciler.control.source import Busy, Gone, Source
+from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.recipes import folder_digest
-from reconciler.model.resources import Agent, Config, Record
+from reconciler.model.resources import Agent, Config, Project, Record
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
 
@@ -133,7 +134,8 @@ class Looker:
         before = self.last.admission if self.last else None
         inventory = load.inventory(trees, before.inventory if before else None)
         last = before.in_force if before else {}
-        held = removals_that_wait(inventory, last, held_by) if held_by is not None else {}
+        gone = _gone(before, inventory) if before and held_by is not None else {}
+        held = removals_that_wait(inventory, gone, held_by) if gone and held_by is not None else {}
         judged = inventory
         if held:
             kept = {ref: last[ref] for ref in held}
@@ -156,18 +158,25 @@ def settings_in_force(admission: Admission) -> Config:
     return found.spec if found is not None and isinstance(found.spec, Config) else Config()
 
 
+def _gone(before: Admission, inventory: Inventory) -> dict[ObjectRef, Resource[Record]]:
+    """What was in force and is not in the inventory: found by what moved, since a look costs what changed."""
+    suspects = moved(before.inventory.resources, inventory.resources) | before.retained
+    forms = before.in_force
+    return {ref: forms[ref] for ref in suspects if ref in forms and ref not in inventory.resources}
+
+
 def removals_that_wait(
-    inventory: Inventory, last: Mapping[ObjectRef, Resource[Record]], in_use: Collection[str]
+    inventory: Inventory, gone: Mapping[ObjectRef, Resource[Record]], in_use: Collection[str]
 ) -> dict[ObjectRef, str]:
-    """Bindings whose file is gone but which an open session uses or an agent still selects, and why they
+    """Bindings whose file is ``gone`` but which an open session uses or an agent still selects, and why they
     wait.
 
     With a binding its connector is held too when the configuration removed both.
     """
     selected = _selected(inventory)
     held: dict[ObjectRef, str] = {}
-    for ref, resource in last.items():
-        if ref.kind is not Kind.BINDING or ref in inventory.resources or _is_refused(inventory, resource):
+    for ref, resource in gone.items():
+        if ref.kind is not Kind.BINDING or _is_refused(inventory, resource):
             continue
         consumers = [f"agent/{name}" for name in sorted(selected.get(ref.name, ()))]
         if ref.name in in_use:
@@ -175,7 +184,7 @@ def removals_that_wait(
         if consumers:
             held[ref] = f"its file is gone, but {', '.join(consumers)} uses it: `handler apply` removes it"
             connector = ObjectRef(Kind.CONNECTOR, getattr(resource.spec, "connector", None) or "")
-            if connector in last and connector not in inventory.resources:
+            if connector in gone:
                 held[connector] = f"its files are gone, but {ref} uses it: `handler apply` removes it"
     return held
 
@@ -189,13 +198,12 @@ def _is_refused(inventory: Inventory, resource: Resource[Record]) -> bool:
 def _selected(inventory: Inventory) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for ref, resource in inventory.resources.items():
-        services = getattr(resource.spec, "services", None)
-        if ref.kind not in (Kind.AGENT, Kind.PROJECT) or not services:
+        if not isinstance(spec := resource.spec, (Agent, Project)):
             continue
-        for choice in services.values():
+        label = ref.name if isinstance(spec, Agent) else f"of {ref}"
+        for choice in spec.services.values():
             names = choice if isinstance(choice, tuple) else (getattr(choice, "binding", choice),)
             for name in names:
-                label = ref.name if isinstance(resource.spec, Agent) else f"of {ref}"
                 found.setdefault(str(name), set()).add(label)
     return found
 

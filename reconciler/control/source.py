@@ -21,6 +21,7 @@ from pathlib import Path
 import watchfiles
 
 from reconciler.control import revision, walk
+from reconciler.model.identity import Edited
 from reconciler.model.inventory import Layer, Tree
 
 _LOG = logging.getLogger("handler.source")
@@ -224,19 +225,19 @@ def _differs(file: walk.File | None, other: walk.File | None) -> bool:
 
 
 def _changed_tree(last: Tree, reading: _Reading) -> Tree:
-    files, faults, executable = dict(last.files), dict(last.faults), set(last.executable)
+    files, faults, executable = Edited(last.files), dict(last.faults), set(last.executable)
     for path in reading.changed:
-        files.pop(path, None)
+        file = reading.files.get(path)
+        fault, data = (file.fault, file.data) if file is not None else (None, None)
         faults.pop(path, None)
         executable.discard(path)
-        file = reading.files.get(path)
-        if file is None:
-            continue
-        if file.fault is not None:
-            faults[path] = file.fault
-        elif file.data is not None:
-            files[path] = file.data
-        if file.executable:
+        if fault is not None:
+            faults[path] = fault
+        if fault is None and data is not None:
+            files[path] = data  # in its place: later rooms compare two trees in their order
+        else:
+            files.pop(path, None)
+        if file is not None and file.executable:
             executable.add(path)
     same = executable == last.executable
     return Tree("", files, faults, last.executable if same else frozenset(executable))

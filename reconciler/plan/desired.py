@@ -9,11 +9,10 @@ which a property test holds to.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import compress, count
-from operator import is_not
 from typing import cast
 
 from reconciler.admission.admit import Admission
+from reconciler.model.identity import moved
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem
@@ -21,8 +20,6 @@ from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.resources import Agent, Binding, Connector, Interface, Record
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.plan import making, routing
-
-_FEW = 64  # objects out of their order, up to which two lists are compared by running along them
 
 Resources = Mapping[ObjectRef, Resource[Record]]
 
@@ -223,7 +220,7 @@ def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] |
     """The bindings and agents that must be made anew; None when something changed that they all may rest
     on.
     """
-    refs = _moved(before.in_force, after.in_force) | (before.unusable ^ after.unusable)
+    refs = moved(before.in_force, after.in_force) | (before.unusable ^ after.unusable)
     if any(ref.kind in (Kind.INTERFACE, Kind.CONNECTOR) for ref in refs):
         return None
     if before.contracts != after.contracts:
@@ -235,24 +232,3 @@ def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] |
     if before.refused is not after.refused:
         agents |= {ref.name for ref in before.refused.keys() | after.refused.keys() if ref.kind is Kind.AGENT}
     return {ref.name for ref in refs if ref.kind is Kind.BINDING}, agents
-
-
-def _moved(before: Resources, after: Resources) -> set[ObjectRef]:
-    """What is not the same object in both.
-
-    Ten thousand unchanged objects are passed over by comparing two lists of addresses, which touches none
-    of them: hashing each would cost more than everything else in a look. An edit takes few out of their
-    order; where many are, each is looked up.
-    """
-    olds, news = list(before.values()), list(after.values())
-    odd: list[Resource[Record]] = []
-    while len(odd) < _FEW:
-        alike = next(compress(count(), map(is_not, olds, news)), min(len(olds), len(news)))
-        olds, news = olds[alike:], news[alike:]
-        if olds and (not news or after.get(olds[0].ref) is not news[0]):
-            odd.append(olds.pop(0))
-        elif news:
-            odd.append(news.pop(0))
-        else:
-            break
-    return {one.ref for one in (*odd, *olds, *news) if before.get(one.ref) is not after.get(one.ref)}

@@ -246,21 +246,6 @@ def test_instance_names_are_those_of_their_recipes() -> None:
     assert all(isinstance(name, InstanceName) and name == one.name for name, one in found.recipes.items())
 
 
-@given(st.data())
-def test_what_moved_is_found_whatever_the_order(data: st.DataObject) -> None:
-    from reconciler.plan.desired import _moved
-
-    pool = list(admitted(SMALL).in_force.values())
-    other = list(admitted(SMALL).in_force.values())  # other objects of the same names
-    picks = [
-        [one for pair in zip(pool, other, strict=True) if (one := data.draw(st.sampled_from((*pair, None))))]
-        for _ in range(2)
-    ]
-    before, after = ({one.ref: one for one in data.draw(st.permutations(pick))} for pick in picks)
-    expected = {ref for ref in before.keys() | after.keys() if before.get(ref) is not after.get(ref)}
-    assert _moved(before, after) == expected
-
-
 def test_an_agent_that_asks_for_what_is_not_built_has_no_routes_and_is_told_what() -> None:
     admission = admitted(SMALL | agent("clerk", {"ocr": "fast"}, 'models = ["large"]'), clean=False)
     found = desire(admission, generation=1, kit=KIT, home=HOME)
