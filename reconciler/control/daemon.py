@@ -83,6 +83,12 @@ def lay_run_folder(run_folder: Path) -> None:
         )
     for folder in (run_folder.parent, run_folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    above = run_folder.parent.stat()
+    shared = above.st_mode & 0o002 and not above.st_mode & stat.S_ISVTX
+    if above.st_uid not in (0, os.geteuid()) or shared:
+        raise CannotStart(
+            f"others may exchange what lies in {run_folder.parent}: set HANDLER_RUN to a folder elsewhere"
+        )
     found = run_folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise CannotStart(f"the run folder {run_folder} belongs to somebody else: set HANDLER_RUN to another")

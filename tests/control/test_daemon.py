@@ -1,6 +1,9 @@
 """What a controller says when it cannot run here."""
 
+import contextlib
 import logging
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,3 +43,32 @@ def test_what_stands_in_the_way_is_said_in_a_sentence(
         assert daemon.run(place / "config") == 2
         assert daemon.run(place / "config") == 2, "it was not taken away either"
     assert len([line for line in caplog.messages if words in line]) == 2
+
+
+@pytest.mark.parametrize(
+    ("uid", "mode", "may"),
+    [
+        (None, 0o700, True),
+        (None, 0o1777, True),
+        (None, 0o777, False),
+        (None, 0o775, True),
+        (1234, 0o700, False),
+    ],
+)
+def test_the_run_folder_lies_where_nobody_else_can_exchange_it(
+    tmp_path: Path, uid: int | None, mode: int, *, may: bool
+) -> None:
+    above = Path(f"/tmp/handler-e{tmp_path.stat().st_ino}")
+    above.mkdir()
+    try:
+        above.chmod(mode)
+        if uid is not None:
+            if os.geteuid() != 0:
+                pytest.skip("only root gives a folder away")
+            os.chown(above, uid, -1)
+        with contextlib.nullcontext() if may else pytest.raises(daemon.CannotStart, match="others may"):
+            daemon.lay_run_folder(above / "run")
+        if may:
+            assert (above / "run").stat().st_mode & 0o777 == 0o700
+    finally:
+        shutil.rmtree(above)
