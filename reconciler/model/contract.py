@@ -18,6 +18,7 @@ import orjson
 from reconciler.model.names import InterfaceRef
 from reconciler.model.resources import Interface
 
+NOT_A_FIELD = "is not a field of this tool"  # ends a fault that names what its author made up
 FILE_IN = "handler-file"
 FILE_OUT = "handler-output-file"
 ROUTER_CODES = ("invalid_input", "refused", "limit", "unavailable")
@@ -180,7 +181,7 @@ def _first(validator: jsonschema_rs.Draft202012Validator, instance: object) -> s
             return f"{_field([*error.instance_path, name])} is missing"
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
             inner = _field([*error.instance_path, str(names[0])[:64]])
-            return f"{inner} is not a field of this tool"
+            return f"{inner} {NOT_A_FIELD}"
         case _:
             pass
     rule = str(error.schema_path[-1]) if error.schema_path else "schema"

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from reconciler.model.calls import Refusal, Reply, Result
-from reconciler.model.contract import Contract, Tool
+from reconciler.model.contract import NOT_A_FIELD, Contract, Tool
 from reconciler.model.routes import Route
 
 QUEUE = 64  # calls of one session and interface that may wait for a turn
@@ -133,7 +133,10 @@ def _at_the_door(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usa
         return Refused("unavailable", diagnostic=route.suspended)
     fault = tool.input_fault(arguments)
     if fault is not None:
-        return Refused("invalid_input", fault)
+        # A name that the agent made up is payload: the agent reads it, the record does not hold it.
+        return Refused(
+            "invalid_input", fault, "what it names " + NOT_A_FIELD if fault.endswith(NOT_A_FIELD) else ""
+        )
     if usage.most is not None and usage.made >= usage.most:
         return Refused("limit", diagnostic=f"{usage.most} calls a session")
     if usage.waiting >= QUEUE:

@@ -88,7 +88,9 @@ def test_an_input_fault_names_the_field_and_reaches_no_connector(
 ) -> None:
     play = Playbook(stage.ocr(), "ocr_extract", arguments)
     assert play.asked is None
-    assert play.answer == Refused("invalid_input", field)
+    assert isinstance(play.answer, Refused)
+    assert (play.answer.code, play.answer.detail) == ("invalid_input", field)
+    assert "more" not in play.answer.diagnostic  # what the agent made up is not recorded
     assert play.usage.made == 0
 
 

@@ -438,6 +438,19 @@ def test_a_call_sent_at_once_ends_as_the_law_says(arguments: dict[str, Any], rep
     run(test)
 
 
+def test_an_argument_that_an_agent_made_up_is_named_to_it_and_not_in_the_record() -> None:
+    async def test() -> None:
+        async with stage_set(FakeLane()) as play, play.agent() as agent:
+            agent.call(1, "echo_say", text="x", CANARY="y")
+            assert "CANARY is not a field" in repr(await agent.message())
+            (record,) = await play.recorded()
+            assert record.code == "invalid_input"
+            assert record.diagnostic
+            assert "CANARY" not in repr(record)
+
+    run(test)
+
+
 def test_a_session_that_has_ended_ends_its_connections_and_no_others() -> None:
     """The next connection of the same process begins another session: each is told of its own end."""
 
