@@ -70,6 +70,9 @@ class Dispatcher:
         self.instances = instances
         self._recipe = recipe
         self._lanes: dict[InstanceName, Connector] = {}
+        self._leaving: dict[
+            InstanceName, asyncio.Future[str]
+        ] = {}  # the end of the process behind a lost lane
         self._opening: dict[InstanceName, list[Callable[[Lane | Refusal], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -113,6 +116,7 @@ class Dispatcher:
         """A lane's connection is over; the next call opens another."""
         if self._lanes.get(lane.name) is lane:
             del self._lanes[lane.name]
+            self._leaving[lane.name] = lane.process_ended
 
     async def _open(self, name: InstanceName) -> None:
         outcome: Lane | Refusal = Refusal("unavailable", "the start was given up")
@@ -127,6 +131,9 @@ class Dispatcher:
                 ready(outcome)
 
     async def _connected(self, name: InstanceName) -> "Connector":
+        if (leaving := self._leaving.pop(name, None)) is not None:
+            # Its process is about to end, and a call that reached it now would end with it.
+            await asyncio.wait({leaving}, timeout=2 * _LEAVE_S)
         endpoint = await self.instances.ready(name)
         connection = endpoint.connect()  # fails when the process has ended, and its descriptors are gone
         lane = Connector(self, name, endpoint, self._recipe(name))
@@ -156,6 +163,7 @@ class Connector(asyncio.Protocol):
         self._dispatcher = dispatcher
         self._instances = dispatcher.instances
         self._endpoint = endpoint
+        self.process_ended = endpoint.ended
         self._most = recipe.max_concurrent_calls if recipe else _AT_ONCE
         self._ready_s = recipe.ready_timeout_s if recipe else _READY_S
         self._framer = Framer(_FIRST_LINE)

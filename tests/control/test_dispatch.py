@@ -407,6 +407,25 @@ def test_a_connector_that_dies_mid_call_is_unavailable_and_the_next_call_meets_a
     run(test)
 
 
+def test_a_call_right_after_a_loss_waits_for_the_end_of_the_process_and_meets_a_new_one() -> None:
+    async def test(play: Play) -> None:
+        lane, far = await play.open()
+        sink = Heard()
+        lane.send("echo_say", {"text": "x"}, sink, MAX)
+        await far.call()
+        far.writer.close()
+        assert isinstance(await sink.reply, Refusal)
+        coming = asyncio.ensure_future(play.lane())
+        await asyncio.sleep(0.05)
+        assert play.instance.started == 1  # nothing is asked of a process that is about to end
+        ended, play.instance.ended = play.instance.ended, asyncio.get_running_loop().create_future()
+        ended.set_result("exit 3")
+        assert isinstance(await coming, Connector)
+        assert play.instance.started == 2
+
+    run(test)
+
+
 def test_a_connector_that_hangs_up_and_lives_on_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
