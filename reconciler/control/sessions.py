@@ -91,7 +91,11 @@ class Sessions:
         opener: processes.Process | None = None,
         standing: bool = False,
     ) -> Session:
-        """Pin ``routes`` and write the session down before anybody relies on it; OSError when that fails."""
+        """Pin ``routes`` and write the session down before anybody relies on it; OSError when that fails.
+
+        A standing session serves all the same: on a full disk agents go on, and what is lost is that a
+        restart would remember what they were pinned to.
+        """
         names = {route.instance for route in routes.routes.values()}
         session = Session(
             id=self._token(),
@@ -102,7 +106,12 @@ class Sessions:
             opener=opener,
             standing=standing,
         )
-        atomic.write(self._folder / f"{session.id}.json", orjson.dumps(_as_json(session)))
+        try:
+            atomic.write(self._folder / f"{session.id}.json", orjson.dumps(_as_json(session)))
+        except OSError as error:
+            if not standing:
+                raise
+            _LOG.warning("session %s cannot be written down: %s", session.id, error.strerror or error)
         self._keep(session)
         return session
 

@@ -120,3 +120,19 @@ def test_what_is_no_session_is_forgotten_and_holds_nothing_up(tmp_path: Path, te
     (tmp_path / "1.json").mkdir()
     assert [one.id for one in _book(tmp_path).load()] == [opened.id]
     assert not (tmp_path / "0.json").exists()
+
+
+def test_on_a_full_disk_a_standing_session_serves_and_an_opened_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    book = _book(tmp_path)
+    monkeypatch.setattr("reconciler.control.atomic.write", full)
+    session = book.open(ROUTES, TABLE, opener=_me(), standing=True)
+    assert book.standing("clerk", _me()) == session
+    assert book.close(session.id) == session
+    with pytest.raises(OSError, match="No space"):
+        book.open(ROUTES, TABLE, opener=_me())
+    assert book.all() == ()
