@@ -95,9 +95,11 @@ async def _answer(line: bytes, methods: Mapping[str, Method], caller: Caller) ->
         request = orjson.loads(line)
         method, number = request["method"], request["id"]
         params = request.get("params") or {}
+        if not isinstance(params, dict):
+            return _error(number, -32602, "params are named: an object")
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return _error(None, -32600, "a request has method, id and params")
-    if method not in methods:
+    if not isinstance(method, str) or method not in methods:
         return _error(number, -32601, f"the controller has no method {str(method)[:40]!r}")
     try:
         return {"jsonrpc": "2.0", "id": number, "result": await methods[method](params, caller)}

@@ -52,13 +52,17 @@ def test_an_answer_a_refusal_and_a_fault_on_one_connection(tmp_path: Path) -> No
         b'{"jsonrpc":"2.0","id":4,"method":"nothing"}',
         b"garbage",
         b"[1]",
+        b'{"id":5,"method":["echo"]}',
+        b'{"id":5,"method":"echo","params":[1]}',
         b'{"jsonrpc":"2.0","id":5,"method":"echo"}',
     )
     assert answers[0]["result"]["params"] == {"a": 1}
     assert answers[1]["error"]["message"].startswith("not today")
     assert "secret" not in json.dumps(answers[2])
-    assert [one.get("error", {}).get("code") for one in answers[3:6]] == [-32601, -32600, -32600]
-    assert answers[6]["result"]["params"] == {}
+    assert [one.get("error", {}).get("code") for one in answers[3:8]] == [
+        -32601, -32600, -32600, -32601, -32602,
+    ]  # fmt: skip
+    assert answers[8]["result"]["params"] == {}
 
 
 def test_a_dead_socket_is_replaced(tmp_path: Path) -> None:
