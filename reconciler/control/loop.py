@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -21,23 +22,26 @@ from reconciler.admission.admit import Admission
 from reconciler.control import say, serving
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.facts import Facts
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker, settings_in_force
 from reconciler.control.queue import Done, Failed, Outcome, Queue, Wait
 from reconciler.control.retained import Retained
 from reconciler.control.source import Busy, Gone
 from reconciler.control.status import Board
+from reconciler.control.telling import Teller
 from reconciler.model.calls import Dispatch, Lane, Refusal
-from reconciler.model.names import InstanceName, Kind
+from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Pinned, Recipe
-from reconciler.model.resources import Config
+from reconciler.model.resources import Binding, Config
 from reconciler.model.routes import RouteTable
 from reconciler.model.status import Condition, InstanceSeen, Reason, Summary
 from reconciler.runtime.supervisor import Supervisor
 
 _LOG = logging.getLogger("handler.loop")
 _FLUSH_S = 0.5  # how long call records wait for others
-_SAY_QUIET_S = 0.02  # instance events come in flurries: one status for each
+_SAY_QUIET_S = 0.02  # instance events come in flurries: one status for what follows the first
+_SUM_UP_S = 0.1  # the summary holds every object: once for all that changes meanwhile
 
 
 _SYNCED = Condition("Synced", "True", "ReconcileSuccess")
@@ -110,9 +114,12 @@ class Controller:
         self._source = Condition("Synced", "Unknown", "Starting")
         self._wake = anyio.Event()
         self._say = anyio.Event()
+        self._teller = Teller()
+        self._mouth = anyio.Lock()  # one speaks at a time, of newer facts than the one before
         self._said = anyio.Event()  # set, and made anew, after each time something was said
         self._blind = ""  # why only the timed scan finds changes, or ""
         self._hints: set[str] = set()
+        self._done: tuple[object, ...] = ()  # what was brought about last: doing it twice does nothing
         self._pruned = False
         self._heard: dict[str, tuple[object, ...]] = {}  # the last news of each instance
         self._turn = anyio.Lock()
@@ -181,15 +188,15 @@ class Controller:
         reason: Reason = "WatchDegraded" if self._blind else "ReconcileSuccess"
         return Condition("Synced", "True", reason, " · ".join((*filter(None, [self._blind]), *passed)))
 
-    def facts(self) -> say.Facts:
+    def facts(self) -> Facts:
         """All that a status is drawn from, now."""
         assert self.look is not None  # noqa: S101 - set before anything can ask
-        return say.Facts(
+        return Facts(
             admission=self.look.admission,
             desired=self.look.desired.table,
             serving=self.table,
             instances={one.name: one for one in self.parts.supervisor.observe()},
-            unproven=self._unproven,
+            unproven=dict(self._unproven),
             held=self.look.held,
         )
 
@@ -234,7 +241,12 @@ class Controller:
     async def _do(self, look: Look) -> None:
         """Bring what runs to what is desired: declare, prove, swap, retire. Doing it twice does nothing."""
         self.look = look
-        wanted = look.desired.table
+        self._say.set()
+        wanted, keeper = look.desired.table, self.parts.doorkeeper
+        case = (look.admission, look.desired, keeper.in_use(), keeper.recipes(), frozenset(self._proven))
+        if case == self._done and not self._unproven:
+            self.parts.retained.save(self.table, wanted)  # where the disk was full, it is tried again
+            return
         await self._declare(
             {**self.table.recipes, **self.parts.doorkeeper.recipes(), **wanted.recipes}, look.desired.code
         )
@@ -248,6 +260,7 @@ class Controller:
             self._soon(name)
         await self.parts.doorkeeper.follow(self.table)
         self._retire(self._recipes.keys() - wanted.recipes.keys() - self.table.recipes.keys())
+        self._done = case
         self._say.set()
 
     async def _declare(self, recipes: Mapping[InstanceName, Recipe], code: Mapping[str, Pinned]) -> None:
@@ -340,26 +353,42 @@ class Controller:
         return Wait(config.reconcile.scan_seconds)
 
     async def _speak(self) -> None:
+        """Say what is new at once, what follows closely together; the summary when its turn has come."""
+        summed_s, owed = -_SUM_UP_S, False
         while True:
-            await self._say.wait()
-            await anyio.sleep(_SAY_QUIET_S)
+            due_s = summed_s + _SUM_UP_S
+            with anyio.move_on_after(max(due_s - self._clock(), 0) if owed else None):
+                await self._say.wait()
             self._say = anyio.Event()
+            owed = self._clock() < due_s
             try:
-                await self.speak()
+                await self.speak(whole=not owed)
             except Exception:  # noqa: BLE001 - what cannot be said does not end what serves
                 _LOG.exception("the status could not be drawn")
+            if not owed:
+                summed_s = self._clock()
             self._said.set()
             self._said = anyio.Event()
+            await anyio.sleep(_SAY_QUIET_S)
 
-    async def speak(self) -> None:
-        """Write what is to be said: the objects whose words changed, and the summary."""
-        facts = self.facts()
-        await anyio.to_thread.run_sync(self._write, facts)
+    async def speak(self, *, whole: bool = True) -> None:
+        """Write what is to be said: the objects whose words changed; the summary of all with ``whole``."""
+        async with self._mouth:
+            await anyio.to_thread.run_sync(partial(self._write, self.facts(), whole=whole))
 
-    def _write(self, facts: say.Facts) -> None:
-        self.parts.board.publish(tuple(say.statuses(facts)))
-        self._frame = say.summary(facts, replace(self._frame, conditions=(self._source,)))
-        self.parts.board.summary(self._frame)
+    def _write(self, facts: Facts, *, whole: bool) -> None:
+        try:
+            told = self._teller.tell(facts)
+            if told.whole:
+                self.parts.board.publish(told.changed)
+            else:
+                self.parts.board.update(told.changed, [(ref.kind.value, ref.name) for ref in told.gone])
+        except BaseException:
+            self._teller = Teller()  # it may have told what nobody wrote down
+            raise
+        if whole:
+            self._frame = say.summary(facts, replace(self._frame, conditions=(self._source,)))
+            self.parts.board.summary(self._frame)
 
     async def _flush(self) -> None:
         while True:
@@ -371,9 +400,11 @@ def withdrawn(look: Look, in_use: Collection[str]) -> dict[str, str]:
     """Bindings that serve nobody from now on, and why: suspended, or removed while a session still holds
     them.
     """
-    why: dict[str, str] = {}
-    bindings = {ref.name: one for ref, one in look.admission.in_force.items() if ref.kind is Kind.BINDING}
-    for name, resource in bindings.items():
-        if getattr(resource.spec, "suspend", False):
-            why[name] = "the binding is suspended"
-    return why | {name: "the binding was removed" for name in in_use if name not in bindings}
+    in_force = look.admission.in_force
+    why = {
+        ref.name: "the binding is suspended"
+        for ref, one in in_force.items()
+        if isinstance(one.spec, Binding) and one.spec.suspend
+    }
+    removed = (name for name in in_use if ObjectRef(Kind.BINDING, name) not in in_force)
+    return why | dict.fromkeys(removed, "the binding was removed")

@@ -13,6 +13,7 @@ from typing import Any
 from reconciler.admission.admit import Admission
 from reconciler.control import lock, say
 from reconciler.control.admitted import Admitted
+from reconciler.control.facts import Facts
 from reconciler.control.looking import Look, Looker, Place, kit_digest
 from reconciler.control.status import Board
 from reconciler.model.status import Summary
@@ -29,7 +30,7 @@ def apply(config: Path) -> dict[str, Any]:
         looker = Looker(place, Admitted(place.state / "admitted"))
         before = looker.first().admission
         look = _readable(looker.look(None))
-        facts = say.Facts(look.admission, look.desired.table, look.desired.table, {}, running=False)
+        facts = Facts(look.admission, look.desired.table, look.desired.table, {}, running=False)
         board = Board(place.state / "status", time.time)
         board.publish(tuple(say.statuses(facts)))
         board.summary(say.summary(facts, Summary(configuration=str(place.config))))

@@ -10,6 +10,7 @@ import orjson
 
 from reconciler.control import atomic, serving
 from reconciler.control.sessions import routes_from, routes_json
+from reconciler.model.identity import moved
 from reconciler.model.routes import AgentRoutes, RouteTable
 
 _LOG = logging.getLogger("handler.loop")
@@ -39,7 +40,8 @@ class Retained:
 
         Where it cannot be written, that is logged and tried again the next time: serving goes on.
         """
-        kept = tuple(one for name, one in served.agents.items() if desired.agents.get(name) is not one)
+        odd = moved(desired.agents, served.agents) & served.agents.keys()
+        kept = tuple(served.agents[name] for name in sorted(odd))
         if kept == self._kept:
             return
         try:

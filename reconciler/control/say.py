@@ -1,96 +1,62 @@
 """What is said of every object, from what was admitted and what is observed. Pure.
 
 Each truth has one author here: *Admitted* comes from the rules, *Synced* from whether the newest form is
-the one in
-force, *Supported* from what is not built, *Linked* from the process, *Ready* sums them up. Nothing is
-remembered:
-the same facts give the same words, and ``since`` is settled by the board.
+the one in force, *Supported* from what is not built, *Linked* from the process, *Ready* sums them up. The
+same facts give the same words, and ``since`` is settled by the board.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from reconciler.admission.admit import Admission
 from reconciler.control import details
+from reconciler.control.facts import Facts, Index
 from reconciler.model.inventory import Layer, Resource
-from reconciler.model.names import InstanceName, Kind, ObjectRef
-from reconciler.model.problems import Problem, Severity, listed
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.problems import Problem, listed
 from reconciler.model.resources import Agent, Binding, Record
-from reconciler.model.routes import RouteTable
 from reconciler.model.status import REASONS, Condition, InstanceSeen, ObjectStatus, Reason, Summary, Truth
 
 _COMING = ("building", "starting")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All that a status is drawn from. ``unproven`` says why a new instance does not serve yet."""
-
-    admission: Admission
-    desired: RouteTable
-    serving: RouteTable
-    instances: Mapping[str, InstanceSeen]  # by binding@digest12
-    unproven: Mapping[InstanceName, str] = field(default_factory=dict)
-    held: Mapping[ObjectRef, str] = field(default_factory=dict)  # removals that wait for `handler apply`
-    running: bool = True  # False: written without a controller
-
-
 def statuses(facts: Facts) -> Iterator[ObjectStatus]:
     """One status for every object of the configuration, and for what it uses of the catalogue."""
-    used = users(facts.admission)
-    for ref in sorted(_told(facts.admission, used)):
-        yield _status(facts, ref, tuple(sorted(map(str, used.get(ref, ())))))
+    index = Index()
+    for ref in sorted(index.follow(facts)):
+        if index.is_told(ref):
+            yield status(index, ref)
 
 
-def users(admission: Admission) -> dict[ObjectRef, set[ObjectRef]]:
-    """Who uses what: bindings use connectors; agents use bindings, interfaces and projects."""
-    used: dict[ObjectRef, set[ObjectRef]] = {}
-    for ref, resource in admission.in_force.items():
-        spec = resource.spec
-        if isinstance(spec, Binding) and spec.connector:
-            used.setdefault(ObjectRef(Kind.CONNECTOR, spec.connector), set()).add(ref)
-        if isinstance(spec, Agent) and spec.project:
-            used.setdefault(ObjectRef(Kind.PROJECT, spec.project), set()).add(ref)
-    for agent, selections in admission.selections.items():
-        for selected in selections:
-            me = ObjectRef(Kind.AGENT, agent)
-            used.setdefault(ObjectRef(Kind.BINDING, selected.binding), set()).add(me)
-            used.setdefault(ObjectRef(Kind.INTERFACE, str(selected.interface)), set()).add(me)
-    return used
-
-
-def _told(admission: Admission, used: Iterable[ObjectRef]) -> set[ObjectRef]:
-    told = {ref for ref, resource in admission.inventory.resources.items() if resource.layer is Layer.CONFIG}
-    told |= set(admission.refused) | set(admission.retained)
-    return told | {ref for ref in used if ref in admission.in_force}
-
-
-def _status(facts: Facts, ref: ObjectRef, used_by: tuple[str, ...]) -> ObjectStatus:
-    admission = facts.admission
+def status(index: Index, ref: ObjectRef) -> ObjectStatus:
+    """What the facts of ``index`` say of one object."""
+    admission = index.facts.admission
     now: Resource[Record] | None = admission.inventory.resources.get(ref)
     in_force = admission.in_force.get(ref)
     refused = admission.refused.get(ref, ())
     known = now or in_force
     file = known.file if known else refused[0].at.file if refused else ""
-    source = admission.inventory.sources.get((Layer.CONFIG, file))
+    source = admission.inventory.sources.get((Layer.CONFIG, file)) if now is None else None
     digest = now.digest if now else hashlib.sha256(source).hexdigest() if source is not None else ""
-    seen = _instances(facts, ref)
-    warnings = tuple(p for p in admission.problems if p.about == ref and p.severity is Severity.WARNING)
+    seen = index.instances(ref)
     return ObjectStatus(
         kind=ref.kind.value,
         name=ref.name,
         file=file,
         digest=f"sha256:{digest}" if digest else "",
         observed_digest=f"sha256:{in_force.digest}" if in_force else "",
-        suspended=bool(getattr(in_force.spec, "suspend", False)) if in_force else False,
-        conditions=_conditions(facts, ref, refused, seen),
-        problems=tuple(problem_json(problem) for problem in (*refused, *warnings)),
+        suspended=_is_suspended(in_force),
+        conditions=_conditions(index, ref, refused, seen),
+        problems=tuple(problem_json(problem) for problem in (*refused, *index.warnings(ref))),
         inventory=tuple(_instance_json(one) for one in seen),
-        used_by=used_by,
+        used_by=tuple(sorted(map(str, index.users(ref)))),
         declared=details.declared(in_force.spec, admission) if in_force else None,
-        services=_services(facts, ref),
+        services=_services(index.facts, ref),
     )
+
+
+def _is_suspended(form: Resource[Record] | None) -> bool:
+    return form is not None and isinstance(form.spec, (Agent, Binding)) and form.spec.suspend
 
 
 def _services(facts: Facts, ref: ObjectRef) -> tuple[Mapping[str, object], ...]:
@@ -99,47 +65,43 @@ def _services(facts: Facts, ref: ObjectRef) -> tuple[Mapping[str, object], ...]:
     return details.services(facts.admission, facts.serving if facts.running else None, ref.name)
 
 
-def _instances(facts: Facts, ref: ObjectRef) -> tuple[InstanceSeen, ...]:
-    if ref.kind is not Kind.BINDING:
-        return ()
-    mine = [one for name, one in facts.instances.items() if name.rpartition("@")[0] == ref.name]
-    return tuple(sorted(mine, key=lambda one: one.name))
-
-
 def _conditions(
-    facts: Facts, ref: ObjectRef, refused: tuple[Problem, ...], seen: tuple[InstanceSeen, ...]
+    index: Index, ref: ObjectRef, refused: tuple[Problem, ...], seen: tuple[InstanceSeen, ...]
 ) -> tuple[Condition, ...]:
     admitted = (
         Condition("Admitted", "False", _reason(refused[0]), refused[0].what)
         if refused
         else Condition("Admitted", "True", "Admitted")
     )
-    found = [admitted, _synced(facts, ref, refused), _ready(facts, ref, refused, seen)]
+    facts = index.facts
+    found = [admitted, _synced(index, ref, refused), _ready(index, ref, refused, seen)]
     if missing := facts.admission.absent.get(ref):
         found.append(Condition("Supported", "False", "NotBuilt", f"not built yet: {listed(missing)}"))
     if ref.kind is Kind.BINDING and facts.running:
-        found.extend(_observed(facts, ref, seen))
+        found.extend(_observed(seen))
     return tuple(sorted(found, key=lambda condition: condition.type))
 
 
-def _synced(facts: Facts, ref: ObjectRef, refused: tuple[Problem, ...]) -> Condition:
+def _synced(index: Index, ref: ObjectRef, refused: tuple[Problem, ...]) -> Condition:
+    facts = index.facts
     if ref in facts.held:
         return Condition("Synced", "False", "AwaitingApply", facts.held[ref])
     if ref in facts.admission.retained:
         return Condition("Synced", "False", "LastGoodRetained", "the last admitted form stays in force")
     if refused:
         return Condition("Synced", "False", _reason(refused[0]), "no form of it was ever admitted")
-    if why := _waiting(facts, ref):
+    if why := _waiting(index, ref):
         return Condition("Synced", "False", "LastGoodRetained", why)
     if not facts.running:
         return Condition("Synced", "Unknown", "ReconcileSuccess", "written without a controller")
     return Condition("Synced", "True", "ReconcileSuccess")
 
 
-def _waiting(facts: Facts, ref: ObjectRef) -> str:
+def _waiting(index: Index, ref: ObjectRef) -> str:
     """Why the newest form of a binding or an agent does not serve yet, or ""."""
     if ref.kind is Kind.BINDING:
-        return next((why for name, why in facts.unproven.items() if name.binding == ref.name), "")
+        return index.waits_for(ref.name)
+    facts = index.facts
     if ref.kind is Kind.AGENT:
         wanted, served = facts.desired.agents.get(ref.name), facts.serving.agents.get(ref.name)
         if wanted is not None and served is not None and wanted != served:
@@ -150,22 +112,23 @@ def _waiting(facts: Facts, ref: ObjectRef) -> str:
 
 
 def _ready(
-    facts: Facts, ref: ObjectRef, refused: tuple[Problem, ...], seen: tuple[InstanceSeen, ...]
+    index: Index, ref: ObjectRef, refused: tuple[Problem, ...], seen: tuple[InstanceSeen, ...]
 ) -> Condition:
+    facts = index.facts
     in_force = facts.admission.in_force.get(ref)
     if in_force is None:
         problem = refused[0] if refused else None
         reason: Reason = _reason(problem) if problem else "UnresolvedReference"
         return Condition("Ready", "False", reason, problem.what if problem else "nothing is in force")
-    if getattr(in_force.spec, "suspend", False):
+    if _is_suspended(in_force):
         return Condition(
             "Ready", "False", "Suspended", getattr(in_force.spec, "suspend_reason", "") or "suspended"
         )
     match ref.kind:
         case Kind.BINDING:
-            return _binding_ready(facts, ref, seen)
+            return _binding_ready(index, ref, seen)
         case Kind.AGENT:
-            return _agent_ready(facts, ref)
+            return _agent_ready(index, ref)
         case _:
             return _whole(facts, "Admitted", "")
 
@@ -176,8 +139,8 @@ def _whole(facts: Facts, reason: Reason, message: str) -> Condition:
     return Condition("Ready", "True", reason, message)
 
 
-def _binding_ready(facts: Facts, ref: ObjectRef, seen: tuple[InstanceSeen, ...]) -> Condition:
-    wanted = {str(name) for name in facts.desired.recipes if name.binding == ref.name}
+def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...]) -> Condition:
+    facts, wanted = index.facts, index.wanted(ref.name)
     if not wanted:
         missing = facts.admission.absent.get(ref, ())
         return Condition("Ready", "False", "NotBuilt", f"not built yet: {listed(missing)}")
@@ -193,12 +156,13 @@ def _binding_ready(facts: Facts, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
     return Condition("Ready", "True", "Idle", "the first call starts it")
 
 
-def _agent_ready(facts: Facts, ref: ObjectRef) -> Condition:
+def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
+    facts = index.facts
     if facts.running and ref.name not in facts.serving.agents:
         return Condition("Ready", "False", "UnresolvedReference", "it has no routes")
     for selected in facts.admission.selections.get(ref.name, ()):
         binding = ObjectRef(Kind.BINDING, selected.binding)
-        found = _ready(facts, binding, (), _instances(facts, binding))
+        found = _ready(index, binding, (), index.instances(binding))
         if found.status == "False":
             return Condition("Ready", "False", found.reason, f"{binding} is not ready: {found.message}")
         if found.status == "Unknown" and facts.running:
@@ -206,7 +170,7 @@ def _agent_ready(facts: Facts, ref: ObjectRef) -> Condition:
     return _whole(facts, "ReconcileSuccess", "")
 
 
-def _observed(facts: Facts, ref: ObjectRef, seen: tuple[InstanceSeen, ...]) -> Iterator[Condition]:
+def _observed(seen: tuple[InstanceSeen, ...]) -> Iterator[Condition]:
     running = [one for one in seen if one.pid is not None and one.phase in ("ready", "idle")]
     failed = [one for one in seen if one.phase == "failed"]
     linked: Truth = "True" if running else "False" if failed else "Unknown"

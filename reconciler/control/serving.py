@@ -5,9 +5,11 @@ them
 has answered. An agent that nobody serves yet gets its routes at once; its first call waits for the start.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+from reconciler.model.identity import moved
 from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
 
 NOTHING = RouteTable(generation=0, agents={}, recipes={})
@@ -15,30 +17,42 @@ NOTHING = RouteTable(generation=0, agents={}, recipes={})
 
 def serve(desired: RouteTable, current: RouteTable, proven: Collection[InstanceName]) -> RouteTable:
     """The table to serve; ``current`` itself when nothing changes, else one with the next generation."""
-    agents = {
-        agent: current.agents[agent] if _unproven(routes, current.agents.get(agent), proven) else routes
-        for agent, routes in desired.agents.items()
+    odd = moved(current.agents, desired.agents)
+    kept = {
+        agent: current.agents[agent]
+        for agent in odd & desired.agents.keys()
+        if _unproven(desired.agents[agent], current.agents.get(agent), proven)
     }
-    recipes = dict(desired.recipes)
-    for routes in agents.values():
-        for route in routes.routes.values():
-            if route.instance not in recipes and route.instance in current.recipes:
-                recipes[route.instance] = current.recipes[route.instance]
-    if agents == dict(current.agents) and recipes.keys() == current.recipes.keys():
-        return current
-    return RouteTable(generation=current.generation + 1, agents=agents, recipes=recipes)
+    agents = {**desired.agents, **kept} if kept else desired.agents
+    recipes = _recipes_for(agents, desired, current)
+    if any(agents.get(agent) != current.agents.get(agent) for agent in odd):
+        return RouteTable(generation=current.generation + 1, agents=agents, recipes=recipes)
+    if recipes is not current.recipes and recipes.keys() != current.recipes.keys():
+        return RouteTable(generation=current.generation + 1, agents=agents, recipes=recipes)
+    return current
 
 
 def to_prove(
     desired: RouteTable, current: RouteTable, proven: Collection[InstanceName]
 ) -> tuple[InstanceName, ...]:
     """The instances that must answer before they may replace what serves."""
+    odd = moved(current.agents, desired.agents) & desired.agents.keys()
     wanted = {
-        name
-        for agent, routes in desired.agents.items()
-        for name in _unproven(routes, current.agents.get(agent), proven)
+        name for agent in odd for name in _unproven(desired.agents[agent], current.agents.get(agent), proven)
     }
     return tuple(sorted(wanted))
+
+
+def _recipes_for(
+    agents: Mapping[str, AgentRoutes], desired: RouteTable, current: RouteTable
+) -> Mapping[InstanceName, Recipe]:
+    """The desired recipes, and earlier ones that a route still needs."""
+    lost = moved(current.recipes, desired.recipes) - desired.recipes.keys()
+    if not lost:
+        return desired.recipes
+    used = {route.instance for routes in agents.values() for route in routes.routes.values()}
+    earlier = {name: current.recipes[name] for name in lost & used}
+    return {**desired.recipes, **earlier} if earlier else desired.recipes
 
 
 def _unproven(
@@ -50,5 +64,8 @@ def _unproven(
     return [
         route.instance
         for name, route in new.routes.items()
-        if name in old.routes and route.instance not in served and route.instance not in proven
+        if name in old.routes
+        and route.suspended is None  # nobody starts those, so none would ever answer
+        and route.instance not in served
+        and route.instance not in proven
     ]

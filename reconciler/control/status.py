@@ -11,6 +11,7 @@ import hashlib
 import logging
 import re
 import threading
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -49,7 +50,10 @@ class Board:
         self.fault = ""  # why nothing can be written, or ""
         self._folder = folder
         self._now = now
-        self._told: dict[Key, _Told] = {}
+        self._wanted: dict[Key, ObjectStatus] = {}  # what the folder is to hold
+        self._told: dict[Key, _Told] = {}  # what it holds
+        self._pending: set[Key] = set()  # where the two may differ
+        self._order: list[Key] = []  # the keys of what is told, sorted: the rows of the summary
         self._conditions: tuple[Condition, ...] | None = (
             None  # the summary's; None before they were read back
         )
@@ -63,19 +67,30 @@ class Board:
         What is not ready is written first. Never raises for a folder that cannot be written.
         """
         with self._turn:
-            wanted = {(status.kind, status.name): status for status in objects}
-            changed = [key for key, status in wanted.items() if not self._is_told(key, status)]
-            changed.sort(key=lambda key: _truth(wanted[key].conditions, "Ready").status == "True")
-            return self._trying(lambda: self._write(wanted, changed))
+            before, self._wanted = self._wanted, {(status.kind, status.name): status for status in objects}
+            self._pending |= before.keys() - self._wanted.keys()
+            self._pending |= {key for key, one in self._wanted.items() if before.get(key) != one}
+            return self._trying(self._write)
+
+    def update(self, changed: Iterable[ObjectStatus], gone: Iterable[Key]) -> int:
+        """Make the folder hold these objects in place of what it holds of them, and hold no ``gone`` one; how
+        many files were written or removed. For the rest as ``publish``, which comes first.
+        """
+        with self._turn:
+            for status in changed:
+                key = (status.kind, status.name)
+                if self._wanted.get(key) != status:
+                    self._wanted[key] = status
+                    self._pending.add(key)
+            for key in gone:
+                if self._wanted.pop(key, None) is not None:
+                    self._pending.add(key)
+            return self._trying(self._write)
 
     def summary(self, summary: Summary) -> bool:
         """Write ``summary.json`` over the objects last published; False when it said the same already."""
         with self._turn:
             return self._trying(lambda: self._write_summary(summary)) > 0
-
-    def _is_told(self, key: Key, status: ObjectStatus) -> bool:
-        told = self._told.get(key)
-        return told is not None and (told.status is status or told.status == status)
 
     def _trying(self, write: Callable[[], int]) -> int:
         try:
@@ -91,26 +106,44 @@ class Board:
             self.fault = ""
         return count
 
-    def _write(self, wanted: Mapping[Key, ObjectStatus], changed: Iterable[Key]) -> int:
+    def _write(self) -> int:
         if not self._swept:
             self._sweep()
+            self._pending |= self._told.keys() - self._wanted.keys()
         folders: set[Path] = set()
         count = 0
         try:
-            for key in changed:
-                path = self._path(key)
-                told = self._settled(wanted[key], self._told.get(key) or _read(path))
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                if atomic.write(path, _document(told), durable=False):
-                    folders.add(path.parent)
+            for key in sorted(self._pending, key=self._is_ready):
+                status = self._wanted.get(key)
+                folder = self._put(key, status) if status else self._remove(key)
+                self._pending.discard(key)
+                if folder is not None:
+                    folders.add(folder)
                     count += 1
-                self._told[key] = told
-            for key in self._told.keys() - wanted.keys():
-                folders.add(self._remove(key))
-                count += 1
         finally:
             atomic.settle(folder for folder in folders if folder.is_dir())
         return count
+
+    def _is_ready(self, key: Key) -> bool:
+        status = self._wanted.get(key)
+        return status is None or _truth(status.conditions, "Ready").status == "True"
+
+    def _put(self, key: Key, status: ObjectStatus) -> Path | None:
+        """Write an object's file; its folder, or None when the file said the same."""
+        before = self._told.get(key)
+        if before is not None and before.status == status:
+            return None
+        path = self._path(key)
+        told = self._settled(status, before or _read(path))
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        written = atomic.write(path, _document(told), durable=False)
+        self._note(key, told)
+        return path.parent if written else None
+
+    def _note(self, key: Key, told: _Told) -> None:
+        if key not in self._told:
+            insort(self._order, key)
+        self._told[key] = told
 
     def _settled(self, status: ObjectStatus, before: _Told | None) -> _Told:
         """The status with the instants at which its conditions came to hold."""
@@ -128,10 +161,14 @@ class Board:
         types = {condition.type for condition in now}
         return tuple(condition for condition in was if condition.type in types)
 
-    def _remove(self, key: Key) -> Path:
+    def _remove(self, key: Key) -> Path | None:
+        """Remove an object's file; the folder that lost a name, or None when nothing was told of it."""
+        if key not in self._told:
+            return None
         path = self._path(key)
         path.unlink(missing_ok=True)
         del self._told[key]
+        self._order.remove(key)
         if path.parent != self._folder / key[0] and not any(path.parent.iterdir()):
             path.parent.rmdir()  # the last version of an interface
             return path.parent.parent
@@ -153,7 +190,7 @@ class Board:
             for path in home.rglob("*.json"):
                 told = _read(path)
                 if told is not None and self._path((told.status.kind, told.status.name)) == path:
-                    self._told.setdefault((told.status.kind, told.status.name), told)
+                    self._note((told.status.kind, told.status.name), told)
                 else:
                     path.unlink(missing_ok=True)
         self._swept = True
@@ -164,13 +201,10 @@ class Board:
         if self._conditions is None:
             self._conditions = _conditions_of(_json(path))
         conditions = self._since(self._conditions, summary.conditions, "")
-        document = _summary(summary, conditions, [told for _, told in sorted(self._told.items())])
-        said = orjson.dumps(document)
+        said = orjson.dumps(_summary(summary, conditions, [self._told[key] for key in self._order]))
         if said == self._said:
             return 0
-        atomic.write(
-            path, orjson.dumps({**document, "at": iso(self._now())}, option=orjson.OPT_APPEND_NEWLINE)
-        )
+        atomic.write(path, said[:-1] + b',"at":' + orjson.dumps(iso(self._now())) + b"}\n")
         self._conditions, self._said = conditions, said
         return 1
 

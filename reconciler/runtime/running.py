@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import is_
 from pathlib import Path
 
 from reconciler.model.recipes import Recipe
@@ -73,6 +74,8 @@ class Running:
         self._outlived: list[Endpoint] = []  # of ended processes, while calls hold the instance
         self._blame: tuple[Reason | None, str] | None = None  # why we end the process ourselves
         self._started_at = ""
+        self._seen: InstanceSeen | None = None
+        self._seen_of: tuple[object, ...] = ()  # what it was seen of
         self._idle_since = 0.0
         self._building: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
@@ -161,7 +164,11 @@ class Running:
     def seen(self) -> InstanceSeen:
         """What is observed of it now."""
         state = self._state
-        return InstanceSeen(
+        case = (state, self._cell, self._walls, self._started_at)
+        if self._seen is not None and all(map(is_, case, self._seen_of)):  # asked of thousands at each word
+            return self._seen
+        self._seen_of = case
+        self._seen = InstanceSeen(
             name=self.name,
             phase="draining" if state.phase == "retired" else state.phase,
             pid=self._cell.process.pid if self._cell is not None else None,
@@ -173,6 +180,7 @@ class Running:
             calls=state.holds,
             walls=self._walls,
         )
+        return self._seen
 
     # building and starting
 
@@ -320,9 +328,12 @@ class Running:
         else:
             if made.process.out_of_memory:
                 blame = ("OutOfMemory", f"it needed more than {self.recipe.sandbox.memory_bytes} bytes")
-            reason, message = blame or (None, f"its process ended with {how}; its log says more")
+            reason, message = blame or (None, f"its process ended with {how}: {self._says_more()}")
             self._become(self._state.ended(how, reason, message, self._loop.time()))
         self._wind_down()
+
+    def _says_more(self) -> str:
+        return f"`handler logs {self.recipe.binding}` says more"
 
     def _watch(self, after_s: float, then: Callable[[], None]) -> None:
         if self._timer is not None:

@@ -127,13 +127,13 @@ def test_a_status_that_cannot_be_drawn_is_logged_and_ends_nothing(
     made: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(controller: Controller) -> None:
-        whole = made.board.publish
+        whole = made.board.update
 
-        def broken(objects: object) -> int:
-            monkeypatch.setattr(made.board, "publish", whole)
+        def broken(changed: object, gone: object) -> int:
+            monkeypatch.setattr(made.board, "update", whole)
             raise TypeError("a fault of ours")
 
-        monkeypatch.setattr(made.board, "publish", broken)
+        monkeypatch.setattr(made.board, "update", broken)
         made.write("bindings/b.toml", BINDING)
         await made.until(lambda: "binding/b" in made.objects())
 

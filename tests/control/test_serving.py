@@ -1,5 +1,7 @@
 """Make before break: what serves keeps serving until what replaces it has answered."""
 
+from dataclasses import replace
+
 from reconciler.control.serving import NOTHING, serve, to_prove
 from tests.kit.values import recipe, routes, table
 
@@ -48,3 +50,12 @@ def test_a_removed_agent_is_not_served() -> None:
 def test_nothing_new_is_the_same_table() -> None:
     before = table(1, routes("clerk", OLD), recipes=(OLD,))
     assert serve(before, before, proven=()) is before
+
+
+def test_a_suspended_route_is_not_waited_for() -> None:
+    before = table(4, routes("clerk", OLD), recipes=(OLD,))
+    closed = routes("clerk", NEW)
+    shut = {name: replace(one, suspended="not built yet") for name, one in closed.routes.items()}
+    desired = table(5, replace(closed, routes=shut), recipes=(OLD, NEW))
+    assert to_prove(desired, before, proven=()) == ()
+    assert serve(desired, before, proven=()).agents == desired.agents

@@ -311,3 +311,33 @@ def test_killed_at_any_call_no_file_is_half_written_and_the_next_one_ends_the_sa
             break
         killed += 1
     assert killed, "nothing was killed"
+
+
+def test_an_update_writes_what_it_names_removes_what_is_gone_and_leaves_the_rest(tmp_path: Path) -> None:
+    board = Board(tmp_path, Clock())
+    board.publish([status("a"), status("b"), status("c")])
+    before = ages(tmp_path)
+    assert board.update([status("a"), status("b", "False"), status("d")], [("binding", "c")]) == 3
+    after = ages(tmp_path)
+    assert {Path(path).stem for path in after} == {"a", "b", "d"}
+    assert after[str(tmp_path / "binding/a.json")] == before[str(tmp_path / "binding/a.json")]
+    board.summary(Summary("/c"))
+    assert [row["name"] for row in read(tmp_path, "summary.json")["objects"]] == ["a", "b", "d"]
+    assert board.update([status("d")], [("binding", "never told")]) == 0
+
+
+def test_an_update_that_could_not_be_written_is_made_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Board(tmp_path, Clock())
+    board.publish([status("a"), status("b")])
+
+    def full(*_: object, **__: object) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "write", full)
+    assert board.update([status("a", "False")], [("binding", "b")]) == 0
+    monkeypatch.undo()
+    assert board.update([], []) > 0
+    assert read(tmp_path, "binding/a.json")["conditions"][1]["status"] == "False"
+    assert not (tmp_path / "binding/b.json").exists()

@@ -1,0 +1,137 @@
+"""Telling what changed, again and again, adds up to telling everything of the newest facts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reconciler.control import say, serving
+from reconciler.control.facts import Facts
+from reconciler.control.telling import Teller
+from reconciler.model.names import InstanceName, Kind, ObjectRef
+from reconciler.model.status import InstanceSeen, ObjectStatus
+from reconciler.plan.desired import desire
+from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding, connector, interface
+
+PROJECT = 'apiVersion = "handler.project/v1"\ndescription = "Shared."\n'
+SETTINGS = 'apiVersion = "handler.config/v1"\n'
+_OF_PROJECT = {"agents/clerk.toml": 'apiVersion = "handler.agent/v1"\nproject = "shared"\n'}
+EDITS: list[Mapping[str, str | None]] = [
+    binding("fast", "ocr-fast", "settings.speed = 9\n"),
+    binding("fast", "ocr-good"),
+    binding("fast", "ocr-fast", "suspend = true\n"),
+    binding("fast", "nowhere"),
+    binding("fast", "ocr-fast", 'secrets = { key = { env = "KEY" } }\n'),
+    {"bindings/fast.toml": "<<<<<<< HEAD\n"},
+    {"bindings/fast.toml": "<<<<<<< HEAD\n\n"},
+    {"bindings/fast.toml": None},
+    binding("fast", "ocr-fast"),
+    binding("spare", "ocr-good"),
+    {"bindings/spare.toml": None},
+    agent("clerk", {"ocr": "good"}),
+    agent("clerk", {"ocr": "fast"}),
+    agent("clerk", {"ocr": "nowhere"}),
+    agent("clerk", {"ocr": "fast"}, 'models = ["large"]'),
+    _OF_PROJECT,
+    {"agents/clerk.toml": "x = 1\n"},
+    {"agents/clerk.toml": None},
+    {"projects/shared.toml": PROJECT + '[services]\nocr = "fast"\n'},
+    {"projects/shared.toml": PROJECT + 'requires = ["ocr/v1"]\n\n[services]\nocr = "good"\n'},
+    {"projects/shared.toml": PROJECT + '\n\nservices = { ocr = "good", x = }\n'},
+    {"projects/shared.toml": None},
+    {"handler.toml": SETTINGS + '[services]\nocr = "good"\n'},
+    {"handler.toml": SETTINGS},
+    {"handler.toml": "x = 1\n"},
+    interface("tts"),
+    connector("ocr-good", "ocr/v1", code="print(1)\n"),
+    connector("ocr-good", "tts/v1"),
+    {"connectors/ocr-fast/connector.toml": "x"},
+    dict.fromkeys(connector("ocr-fast", "ocr/v1")),
+    connector("ocr-fast", "ocr/v1"),
+]
+PHASES: st.SearchStrategy[Any] = st.sampled_from(
+    ["declared", "building", "starting", "ready", "idle", "draining", "failed"]
+)
+
+
+class Controller:
+    """What a controller knows, moment after moment."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = dict(SMALL)
+        self.admission = admitted(self.files)
+        self.desired = desire(self.admission, generation=1, kit=KIT, home=HOME)
+        self.serving = serving.NOTHING
+        self.instances: dict[InstanceName, InstanceSeen] = {}
+
+    def edit(self, edits: list[Mapping[str, str | None]]) -> None:
+        for edit in edits:
+            for path, text in edit.items():
+                if text is None:
+                    self.files.pop(path, None)
+                else:
+                    self.files[path] = text
+        self.admission = admitted(self.files, self.admission, clean=False)
+        number = self.desired.table.generation + 1
+        self.desired = desire(self.admission, generation=number, kit=KIT, home=HOME, previous=self.desired)
+
+    def go_on(self, data: st.DataObject) -> Facts:
+        """Whatever a supervisor and people may do meanwhile."""
+        wanted = sorted(self.desired.recipes)
+        proven = [name for name in wanted if data.draw(st.booleans())]
+        self.serving = serving.serve(self.desired.table, self.serving, proven)
+        for name in wanted:
+            if data.draw(st.booleans()):
+                pid = data.draw(st.sampled_from([None, 7]))
+                self.instances[name] = InstanceSeen(str(name), data.draw(PHASES), pid, message="words")
+        for name in [name for name in self.instances if name not in wanted and data.draw(st.booleans())]:
+            del self.instances[name]
+        unproven = serving.to_prove(self.desired.table, self.serving, proven)
+        held = [
+            ref for ref in self.admission.in_force if ref.kind is Kind.BINDING and data.draw(st.booleans())
+        ]
+        return Facts(
+            self.admission,
+            self.desired.table,
+            self.serving,
+            {one.name: one for one in self.instances.values()},
+            {name: data.draw(st.sampled_from(["it starts", "it fails"])) for name in unproven},
+            dict.fromkeys(held, "its file is gone") if data.draw(st.booleans()) else {},
+        )
+
+
+def by_ref(statuses: tuple[ObjectStatus, ...]) -> dict[ObjectRef, ObjectStatus]:
+    return {ObjectRef(Kind(one.kind), one.name): one for one in statuses}
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.lists(st.sampled_from(EDITS), max_size=3), min_size=1, max_size=6), st.data())
+def test_telling_what_changed_adds_up_to_telling_everything(
+    history: list[list[Mapping[str, str | None]]], data: st.DataObject
+) -> None:
+    controller, teller = Controller(), Teller()
+    known: dict[ObjectRef, ObjectStatus] = {}
+    for edits in history:
+        controller.edit(edits)
+        if data.draw(st.booleans()):  # otherwise two looks follow each other without a word
+            facts = controller.go_on(data)
+            told = teller.tell(facts)
+            assert told.whole == (not known)
+            assert known.keys() >= set(told.gone)
+            known = {ref: one for ref, one in known.items() if ref not in told.gone} | by_ref(told.changed)
+            assert known == by_ref(tuple(say.statuses(facts)))
+
+
+def test_one_edited_binding_is_told_of_itself_and_of_its_agents_alone() -> None:
+    controller, teller = Controller(), Teller()
+    facts = Facts(controller.admission, controller.desired.table, controller.desired.table, {})
+    assert teller.tell(facts).whole
+    assert teller.tell(facts).changed == ()
+    controller.edit([binding("fast", "ocr-fast", "settings.speed = 9\n")])
+    told = teller.tell(Facts(controller.admission, controller.desired.table, controller.desired.table, {}))
+    assert [(one.kind, one.name) for one in told.changed] == [("agent", "clerk"), ("binding", "fast")]
+    controller.edit([{"bindings/fast.toml": None, "agents/clerk.toml": None}])
+    told = teller.tell(Facts(controller.admission, controller.desired.table, controller.desired.table, {}))
+    assert told.gone == (ObjectRef(Kind.AGENT, "clerk"), ObjectRef(Kind.BINDING, "fast"))
+    assert [one.name for one in told.changed] == ["ocr-fast", "ocr/v1"]
