@@ -56,7 +56,7 @@ class Tool:
 
     def output_fault(self, structured: object) -> str | None:
         """The first fault of an answer as one clause naming the field, or None."""
-        return None if self._check_out.is_valid(structured) else _first(self._check_out, structured)
+        return None if self._check_out.is_valid(structured) else _outside(self._check_out, structured)
 
 
 class Contract:
@@ -186,6 +186,32 @@ def _first(validator: jsonschema_rs.Draft202012Validator, instance: object) -> s
             pass
     rule = str(error.schema_path[-1]) if error.schema_path else "schema"
     return f"{where} {_WORDS.get(rule, f'breaks the rule {rule}')}"
+
+
+def _outside(validator: jsonschema_rs.Draft202012Validator, instance: object) -> str:
+    """The first fault of an answer, by the schema's own names: a name of the answer could hold payload."""
+    error = next(iter(validator.iter_errors(instance)))
+    where = _schema_field(error.schema_path)
+    match error.kind:
+        case jsonschema_rs.ValidationErrorKind.Required(property=name):
+            return f"{where}: {name} is missing"
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties():
+            return f"{where} has a field that is not in the schema"
+        case _:
+            pass
+    rule = str(error.schema_path[-1]) if error.schema_path else "schema"
+    return f"{where} {_WORDS.get(rule, f'breaks the rule {rule}')}"
+
+
+def _schema_field(path: Sequence[object]) -> str:
+    text, parts = "", iter(path)
+    for part in parts:
+        if part == "properties":
+            name = str(next(parts, ""))
+            text += f".{name}" if text else name
+        elif part == "items":
+            text += "[]"
+    return text or "the answer"
 
 
 def _field(path: Sequence[object]) -> str:

@@ -171,7 +171,7 @@ def _with_files(
             return Refused("unavailable", diagnostic=f"answered without the file of {missing[0]}")
         refusal = yield Place({name: reply.files[name] for name in outputs})
         if refusal is not None:
-            return _own(contract, refusal)
+            return _own(contract, refusal, large="unavailable")  # the connector wrote it, not the agent
     return outcome
 
 
@@ -191,9 +191,9 @@ def judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
     return Answer(structured)
 
 
-def _own(contract: Contract, refusal: Refusal) -> Refused:
+def _own(contract: Contract, refusal: Refusal, *, large: str = "refused") -> Refused:
     """A refusal of the router's: ``too_large`` only where the interface has that word (ruling 11)."""
     code = refusal.code
     if code == "too_large" and code not in contract.errors:
-        code = "refused"
+        code = large
     return Refused(code, diagnostic=refusal.diagnostic)
