@@ -170,6 +170,7 @@ _WORDS = {
     "maxLength": "is too long",
     "minItems": "has too few items",
     "maxItems": "has too many items",
+    "additionalProperties": "has a field that is not in the schema",
 }
 
 
@@ -195,8 +196,6 @@ def _outside(validator: jsonschema_rs.Draft202012Validator, instance: object) ->
     match error.kind:
         case jsonschema_rs.ValidationErrorKind.Required(property=name):
             return f"{where}: {name} is missing"
-        case jsonschema_rs.ValidationErrorKind.AdditionalProperties():
-            return f"{where} has a field that is not in the schema"
         case _:
             pass
     rule = str(error.schema_path[-1]) if error.schema_path else "schema"
