@@ -125,7 +125,7 @@ class _Run:
         self.readers: dict[Key, set[ObjectRef]] = {}  # those that change
         self.absent = dict(self.past.absent)
         self.unusable = set(self.past.unusable)
-        self.selections = dict(self.past.selections)
+        self.selections: dict[str, tuple[Selected, ...]] = Edited(self.past.selections)
         self.fallbacks = dict(self.past.fallbacks)
         self.view = View(inventory, last, where)
         self.view.in_force = Edited(self.past.in_force)

@@ -29,6 +29,7 @@ class Doorkeeper:
         self._sessions = sessions
         self._table = table
         self._standing: dict[str, tuple[str, ...]] = {}
+        self._followed: RouteTable | None = None
         self.ended: Callable[[Session], None] = lambda session: None
 
     async def restore(self) -> None:
@@ -39,6 +40,8 @@ class Doorkeeper:
 
     async def follow(self, table: RouteTable) -> None:
         """Have a standing door for every agent of the table, with its interfaces, and for no other."""
+        if table is self._followed:
+            return
         wanted = {name: tuple(routes.routes) for name, routes in table.agents.items()}
         for agent in self._standing.keys() - wanted.keys():
             await self._router.close(f"a/{agent}")
@@ -47,6 +50,7 @@ class Doorkeeper:
             if self._standing.get(agent) != interfaces:
                 await self._router.open(self._standing_door(agent, interfaces))
                 self._standing[agent] = interfaces
+        self._followed = table
 
     async def open(
         self, routes: AgentRoutes, table: RouteTable, opener: processes.Process | None = None

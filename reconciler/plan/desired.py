@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from reconciler.admission.admit import Admission
-from reconciler.model.identity import moved
+from reconciler.model.identity import Edited, moved
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem
@@ -101,8 +101,8 @@ class _Run:
     def only(self, bindings: Collection[str], agents: Collection[str]) -> None:
         """Make these anew, and the routes of whoever is answered by them; take over the rest."""
         assert self._previous is not None  # noqa: S101 - there is a past that these differ from
-        self._made, self._recipes = dict(self._past.made), dict(self._previous.recipes)
-        self._agents, self._refusals = dict(self._previous.table.agents), dict(self._previous.refusals)
+        self._made, self._recipes = dict(self._past.made), Edited(self._previous.recipes)
+        self._agents, self._refusals = Edited(self._previous.table.agents), dict(self._previous.refusals)
         self._bases, self._clients = dict(self._past.bases), dict(self._past.clients)
         for name in bindings:
             if old := self._made.pop(name, None):
@@ -226,9 +226,8 @@ def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] |
     if before.contracts != after.contracts:
         return None
     agents = {ref.name for ref in refs if ref.kind is Kind.AGENT}
-    if before.selections != after.selections:
-        names = before.selections.keys() | after.selections.keys()
-        agents |= {name for name in names if before.selections.get(name) != after.selections.get(name)}
+    names = moved(before.selections, after.selections)
+    agents |= {name for name in names if before.selections.get(name) != after.selections.get(name)}
     if before.refused is not after.refused:
         agents |= {ref.name for ref in before.refused.keys() | after.refused.keys() if ref.kind is Kind.AGENT}
     return {ref.name for ref in refs if ref.kind is Kind.BINDING}, agents
