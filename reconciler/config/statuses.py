@@ -97,7 +97,7 @@ class Summary(Document):
     conditions: list[ConditionSeen]
     """Truths about the configuration as a whole."""
     objects: list[ObjectRow]
-    """Every object, what is not ready first."""
+    """Every object, by kind and name."""
     instances: list[InstanceRow]
     """Every running connector."""
     problems: list[ProblemSeen]

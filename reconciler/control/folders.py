@@ -23,6 +23,16 @@ def places(given: str | None = None) -> tuple[str, str, str]:
     return config, _state(config), _run(config)
 
 
+def absent(config: str, shown: str = "") -> str:
+    """One sentence on how to name a configuration, where there is no folder at ``config``; else ""."""
+    if os.path.isdir(config):
+        return ""
+    return (
+        f"there is no configuration at {shown or config}: name one with -c DIR or HANDLER_CONFIG, "
+        "or make one with 'handler init DIR'"
+    )
+
+
 def configuration(given: str | None = None) -> Path:
     """The configuration directory: what was given, ``$HANDLER_CONFIG``, the nearest folder upward that
     holds a ``handler.toml``, else the person's own. It need not exist.

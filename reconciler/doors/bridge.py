@@ -111,7 +111,7 @@ def why_not(path: str, given: str | None) -> str:
     except BlockingIOError:
         pass  # it lives, with its hands full
     except OSError:
-        return f"no controller runs for {_config(given)}: start one with 'handlerd -c {_config(given)}'"
+        return _no_controller(_config(given))
     if not path:
         return "no agent is served here: 'handler status' says why"
     if os.path.basename(os.path.dirname(folder)) == "s":
@@ -139,6 +139,12 @@ def _status(agent: str, given: str | None) -> str:
     except (OSError, ValueError, LookupError, TypeError, StopIteration):
         known = ", ".join(_names(os.path.join(_run(given), "a"))) or "none"
         return f"there is no such agent; served are: {known}"
+
+
+def _no_controller(config: str) -> str:
+    from reconciler.control import folders  # noqa: PLC0415 - not needed where a socket is named
+
+    return folders.absent(config) or f"no controller runs for {config}: start one with 'handlerd -c {config}'"
 
 
 def _config(given: str | None) -> str:

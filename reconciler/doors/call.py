@@ -25,7 +25,8 @@ Calls one tool as an agent would, and prints its answer as JSON.
   KEY=VALUE       an input, typed by the tool's schema; repeat a key for a list; files by path
   --json TEXT     all inputs as one JSON object; '-' reads it from stdin
   --agent NAME    with the services and limits of this agent (default: the session around, else the only one)
-  --binding NAME  through this binding alone, with the current folder as scope: for operators
+  --binding NAME  through this binding alone, with the current folder as scope: for operators, who are also
+                  told what no agent is: the diagnostic of a call that failed, and where the log is
   -o json         one line, also on a terminal
 
   handler call ocr_extract path=invoice.pdf languages=en languages=fr
@@ -110,10 +111,16 @@ def run(settings: usage.Settings, words: list[str]) -> int:
         return _over(_door(ask, settings), ask, given, settings)
     control = client.Client(settings.config)
     opened = control.ask("session.open", {"binding": ask.binding, "scope": [typing_of.here()]})
+    code = 1
     try:
-        return _over(str(opened.get("services")), ask, given, settings)
+        code = _over(str(opened.get("services")), ask, given, settings)
     finally:
         control.ask("session.close", {"session": opened.get("session")})
+    if code == 1 and not settings.quiet:
+        from reconciler.doors import logs  # noqa: PLC0415 - a call that is answered does without
+
+        sys.stderr.write(logs.why(settings, ask.binding, str(opened.get("session"))))
+    return code
 
 
 def _inside() -> str:
@@ -154,7 +161,7 @@ def _over(path: str, ask: _Ask, given: lines.Json | None, settings: usage.Settin
     try:
         schema = _schema(line, ask.tool)
         values = typing_of.typed(ask.values, schema, ask.tool) if given is None else given
-        return _called(line, ask.tool, values, settings)
+        return _called(line, ask, values, settings)
     except lines.Fault as fault:
         return _failed(str(fault))
     except lines.Late:
@@ -196,8 +203,8 @@ def _schema(line: lines.Line, tool: str) -> lines.Json:
         number = line.post("tools/list", {"cursor": page["nextCursor"]})
 
 
-def _called(line: lines.Line, tool: str, values: lines.Json, settings: usage.Settings) -> int:
-    params: lines.Json = {"name": tool, "arguments": values}
+def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Settings) -> int:
+    params: lines.Json = {"name": ask.tool, "arguments": values}
     shown = _Progress()
     if sys.stderr.isatty() and not settings.quiet:
         params["_meta"] = {"progressToken": 1}
@@ -213,7 +220,8 @@ def _called(line: lines.Line, tool: str, values: lines.Json, settings: usage.Set
     if result.get("isError"):
         told = _error(result)
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
-        if isinstance(told, dict) and told.get("error") == "refused" and not settings.quiet:
+        refused = isinstance(told, dict) and told.get("error") == "refused"
+        if refused and not ask.binding and not settings.quiet:
             sys.stderr.write(_SCOPE)
         return 1
     indent = 2 if sys.stdout.isatty() and settings.output != "json" else None

@@ -166,6 +166,24 @@ def _explain(settings: usage.Settings, subject: str) -> int:
     return explaining.run(settings, subject)
 
 
+@handler.command("logs")
+@click.argument("binding")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option("-n", "count", type=click.IntRange(min=0), default=50, show_default=True, help="Last lines.")
+@click.pass_obj
+def _logs(settings: usage.Settings, binding: str, follow: bool, count: int) -> int:  # noqa: FBT001 - click's way
+    """Print what the connector of BINDING printed.
+
+    \b
+      handler logs ocr-rapid -f
+
+    Exit: 0 printed, 1 there is no such binding.
+    """
+    from reconciler.doors import logs
+
+    return logs.run(settings, binding, count, follow=follow)
+
+
 @handler.group("session")
 def _session() -> None:
     """An agent's sockets for a launcher of your own: open, close, list."""

@@ -61,8 +61,6 @@ class Client:
         shown = usage.path_shown(self.config)
         if isinstance(error, PermissionError):
             return f"cannot reach the controller of {shown}: {os.strerror(error.errno or 0)} ({self.path})"
-        if not os.path.isdir(self.config):  # noqa: PTH112 - pathlib costs a third of a quick command's start
-            return (
-                f"there is no configuration at {shown}: name one with -c, or make one with 'handler init DIR'"
-            )
+        if absent := folders.absent(self.config, shown):
+            return absent
         return f"no controller runs for {shown}: start one with 'handlerd -c {shown}'"

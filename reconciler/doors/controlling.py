@@ -63,8 +63,8 @@ def run_daemon(settings: usage.Settings) -> int:
     from reconciler.control import daemon  # noqa: PLC0415 - all rooms; the other commands do without
 
     config = folders.configuration(settings.config)
-    if not config.is_dir():
-        raise usage.Stopped(f"there is no configuration at {config}: 'handler init {config}' makes one")
+    if absent := folders.absent(str(config), usage.path_shown(str(config))):
+        raise usage.Stopped(absent)
     _log(settings)
     return daemon.run(config)
 

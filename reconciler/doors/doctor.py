@@ -6,9 +6,11 @@ from working is red, one that only narrows something is yellow.
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,9 +22,9 @@ from pathlib import Path
 from reconciler import __version__
 from reconciler.control import folders, lock
 from reconciler.doors import columns, offline, usage
-from reconciler.model.names import Kind
-from reconciler.model.resources import Connector
-from reconciler.runtime import host, walls
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.resources import Agent, Connector
+from reconciler.runtime import environments, host, walls
 from reconciler.runtime.limits import Limits
 
 _OLDEST = (3, 11)
@@ -30,8 +32,10 @@ _WATCHES = 8_192  # a configuration of 1,000 objects has some 2,000 folders; edi
 _INSTANCES = 64
 _SOCKET_PATH = 107
 _LONGEST = len("/s/0123456789ab/") + 20 + len(".sock")
+_LOCK = "requirements.lock"
 _GIT_S = 5.0
 _BOUNDS = ("memory", "pids")  # walls that stand, but narrower, without cgroups
+_CONTROLLER = "controller"
 _MARKS = {"stands": ("✓", "green"), "narrow": ("!", "yellow"), "missing": ("✗", "red")}
 
 
@@ -75,9 +79,20 @@ def _text(findings: list[Finding], paint: columns.Paint) -> str:
         if one.mend:
             rows.append(["", "", f"mend  {one.mend}"])
             colours.append(["", "", "grey"])
-    missing = [one.thing for one in findings if one.state == "missing"]
-    last = f"Missing: {', '.join(missing)}." if missing else "Nothing is missing."
-    return columns.table(rows, paint, colours) + paint(last, "bold") + "\n"
+    return columns.table(rows, paint, colours) + paint(_verdict(findings), "bold") + "\n"
+
+
+def _verdict(findings: list[Finding]) -> str:
+    """The last line: what is missing, and what works with less than it could."""
+    missing, narrow = (
+        [one.thing for one in findings if one.state == state] for state in ("missing", "narrow")
+    )
+    if not missing and not narrow:
+        return "Nothing is missing."
+    first = f"Missing: {', '.join(missing)}." if missing else ""
+    idle = "No controller runs." if _CONTROLLER in narrow else ""
+    weaker = ", ".join(thing for thing in narrow if thing != _CONTROLLER)
+    return " ".join(filter(None, (first, idle, weaker and f"Weaker than it could be, marked !: {weaker}.")))
 
 
 def _python() -> Finding:
@@ -118,9 +133,9 @@ def _folders(config: Path) -> Iterator[Finding]:
         yield _place("run folder", run)
     owner = lock.owner(state)
     if owner:
-        yield Finding("controller", "stands", f"pid {owner.pid}")
+        yield Finding(_CONTROLLER, "stands", f"pid {owner.pid}")
     else:
-        yield Finding("controller", "narrow", "none runs", f"handlerd -c {config}")
+        yield Finding(_CONTROLLER, "narrow", "none runs", f"handlerd -c {config}")
     yield _shipped()
 
 
@@ -178,11 +193,14 @@ def _walls() -> Iterator[Finding]:
 
 
 def _engines(config: Path) -> Iterator[Finding]:
-    """What the connectors that bindings name need of this machine."""
+    """What agents, and the connectors that bindings name, need of this machine."""
     try:
         admission = offline.look(config).admission
     except usage.Stopped:
         return
+    for ref, resource in sorted(admission.in_force.items()):
+        if isinstance(resource.spec, Agent):
+            yield from _scope(ref, resource.spec)
     used = {
         getattr(resource.spec, "connector", None)
         for ref, resource in admission.in_force.items()
@@ -192,6 +210,36 @@ def _engines(config: Path) -> Iterator[Finding]:
         connector = admission.inventory.connector(name)
         if connector is not None:
             yield from _needs(name, connector.spec)
+            if (lock := connector.files.get(_LOCK)) is not None:
+                yield _packages(name, lock, config)
+
+
+def _scope(ref: ObjectRef, agent: Agent) -> Iterator[Finding]:
+    """The folders of an agent's scope that are not there: nothing can be read from them or put there."""
+    for entry in agent.scope:
+        written = entry if isinstance(entry, str) else entry.path
+        folder = Path(written).expanduser()
+        if folder.is_dir():
+            continue
+        what = "is no folder" if folder.exists() else "does not exist"
+        plain = written.removeprefix("~")
+        typed = written if shlex.quote(plain) == plain else shlex.quote(str(folder))
+        mend = f"move {typed} away" if folder.exists() else f"mkdir -p {typed}"
+        yield Finding(str(ref), "missing", f"{written} of its scope {what}", mend)
+
+
+def _packages(name: str, lock: bytes, config: Path) -> Finding:
+    """Whether what a connector's requirements.lock lists is installed, and where it comes from."""
+    thing = f"packages of connector/{name}"
+    digest = hashlib.sha256(lock).hexdigest()
+    if environments.place_of(folders.state(config) / "envs", digest).is_dir():
+        return Finding(thing, "stands", "built (from the index that your pip is set up for)")
+    try:
+        environments.installer(config, config)
+    except environments.NotBuiltError as fault:
+        return Finding(thing, "missing", str(fault), "install pip or uv for this Python")
+    told = "not built yet: the controller fetches them from the index that your pip is set up for"
+    return Finding(thing, "narrow", told, f"handlerd -c {config}")
 
 
 def _needs(name: str, connector: Connector) -> Iterator[Finding]:

@@ -1,8 +1,9 @@
 """``handler explain``: what a problem's code means, or a key of a file.
 
 Codes are declared beside their rules, and nowhere else; so they are looked up there, in the source of the
-rules as installed: the rule's name and docstring, and its words where they stand as text. Keys are explained
-from the schemas that editors use.
+rules as installed: the rule's name and docstring, and its words where they stand as text. Words that only a
+case has are shown as an example: ``examples.json``, which `make docs` draws from the tests of the rules. Keys
+are explained from the schemas that editors use.
 """
 
 import ast
@@ -21,6 +22,7 @@ from reconciler.doors import columns, standing, usage
 
 _CODE = re.compile(r"[ICBAPHRDS][0-9]{3}")
 _ROOMS = ("config", "conformance", "admission", "plan", "model", "control")
+_EXAMPLES = Path(__file__).with_name("examples.json")
 _WORDS = ("what", "why", "mend")
 _FACTS = ("default", "enum", "examples", "pattern", "minimum", "maximum", "maxLength")
 _SHAPE = {
@@ -194,6 +196,12 @@ def meanings(code: str = "") -> dict[str, Meaning]:
     return found | _shapes()
 
 
+def examples() -> dict[str, dict[str, str]]:
+    """What, why and mend of one problem of each code whose words name what a file has."""
+    found: dict[str, dict[str, str]] = json.loads(_EXAMPLES.read_text(encoding="utf-8"))
+    return found
+
+
 def _shapes() -> dict[str, Meaning]:
     found = {}
     for kind, codes in CODES.items():
@@ -211,6 +219,8 @@ def _explain_code(settings: usage.Settings, code: str) -> int:
         near = ", ".join(one for one in sorted(meanings()) if one[0] == code[0])
         raise usage.Stopped(f"no rule yields {code}; with {code[0]} there are: {near or 'none'}")
     meaning = known[code]
+    if example := examples().get(code):
+        meaning = replace(meaning, words=tuple(example.items()))
     if settings.output == "json":
         value = {"code": code, "rule": meaning.rule, "text": meaning.text, **dict(meaning.words)}
         sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
@@ -218,9 +228,10 @@ def _explain_code(settings: usage.Settings, code: str) -> int:
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     sys.stdout.write(f"{paint(code, 'bold')}  {meaning.rule}\n")
     if meaning.text:
-        sys.stdout.write(f"\n{meaning.text}\n")
+        sys.stdout.write(f"\n{meaning.text.replace('``', '`')}\n")
     if meaning.words:
-        sys.stdout.write("\n" + columns.table([["", name, text] for name, text in meaning.words], paint))
+        sys.stdout.write("\nFor example:\n" if example else "\n")
+        sys.stdout.write(columns.table([["", name, text] for name, text in meaning.words], paint))
     return 0
 
 
@@ -239,7 +250,8 @@ def _declared(module: ast.Module) -> Iterator[Meaning]:
                 holding = next((one for one in inner if node in _arguments(one)), None)
                 words = _said(holding, parameters) if isinstance(holding, ast.Call) else ()
                 table = next((one for one in inner if isinstance(one, ast.Dict) and node in one.values), None)
-                yield Meaning(code, _sentence(part, node, table), _text(part, module), words)
+                text = _text(part) or ("" if words else _text(module).split("\n\n")[0])
+                yield Meaning(code, _sentence(part, node, table), text, words)
 
 
 def _parts(module: ast.Module) -> Iterator[tuple[ast.stmt, list[ast.AST]]]:
@@ -279,10 +291,15 @@ def _arguments(call: ast.AST) -> list[ast.expr]:
 def _said(call: ast.Call, parameters: dict[str, list[str]]) -> tuple[tuple[str, str], ...]:
     """What, why and mend of a problem as its call has them, with … for what only the case knows."""
     name = getattr(call.func, "id", getattr(call.func, "attr", ""))
-    given = dict(zip(parameters.get(name, []), call.args, strict=False))
+    given = dict(zip(parameters.get(name, []), _spread(call), strict=False))
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     texts = ((word, _literal(given[word])) for word in _WORDS if word in given)
     return tuple((word, text) for word, text in texts if text.strip("… "))
+
+
+def _spread(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call one by one; what is unpacked there is a place: a line and a column."""
+    return [one for given in call.args for one in ([given] * (1 + isinstance(given, ast.Starred)))]
 
 
 def _literal(node: ast.expr) -> str:
@@ -314,9 +331,10 @@ def _sentence(part: ast.stmt, node: ast.AST, table: ast.Dict | None) -> str:
             return "a rule"
 
 
-def _text(part: ast.stmt, module: ast.Module) -> str:
-    own = ast.get_docstring(part) if isinstance(part, ast.FunctionDef | ast.ClassDef) else None
-    return own or (ast.get_docstring(module) or "").split("\n\n")[0]
+def _text(part: ast.AST) -> str:
+    if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.Module):
+        return ast.get_docstring(part) or ""
+    return ""
 
 
 def _explain_key(settings: usage.Settings, subject: str) -> int:

@@ -4,9 +4,9 @@ From then on the version never changes; a later edit is refused everywhere. So n
 admitted, and an entry that is there is never replaced.
 """
 
-import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from reconciler.admission import frozen
@@ -30,11 +30,12 @@ def run(settings: usage.Settings, reference: str, reviewer: str) -> int:
     if interface is None or interface.layer is not Layer.CONFIG:
         return _absent(settings, look, ref)
     whole = inventory.locks.get(Layer.CONFIG) or Lock()
-    entry = frozen.entry(interface, reviewer or _reviewer(look), datetime.now(UTC).date().isoformat())
+    entry = frozen.entry(interface, reviewer.strip(), datetime.now(UTC).date().isoformat())
     if (there := whole.entries.get(entry.ref)) is not None:
         return _there(there, entry)
     if found := look.admission.refused.get(interface.ref):
         return _refused(settings, look, found)
+    entry = replace(entry, reviewed_by=entry.reviewed_by or _reviewer(look))
     text = lock.render(Lock({**whole.entries, entry.ref: entry}))
     atomic.write(look.root / _FILE, text.encode())
     (look.root / _FILE).chmod(0o644)
@@ -81,10 +82,18 @@ def _there(there: LockEntry, entry: LockEntry) -> int:
 
 
 def _reviewer(look: offline.Look) -> str:
-    """Who reviews: the person that git knows here, else the user's name."""
+    """Who reviews: the person that git knows here. Whoever reads the lock in a year has only that name, so
+    where there is none, one has to be given: ``usage.Usage``.
+    """
     command = ["git", "-C", str(look.root), "config", "user.email"]
     try:
         told = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_S, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("USER", "unknown")
-    return told.stdout.strip() or os.environ.get("USER", "unknown")
+        email = ""
+    else:
+        email = told.stdout.strip()
+    if not email:
+        raise usage.Usage(
+            "who reviewed it is not known, since git has no user.email here: add --reviewer NAME"
+        )
+    return email

@@ -43,7 +43,7 @@ class Look:
 def look(root: Path) -> Look:
     """Read and judge the configuration at ``root``; raises ``Stopped`` when it cannot be read."""
     if not root.is_dir():
-        raise Stopped(f"there is no configuration at {root}: 'handler init {root}' makes one")
+        raise Stopped(folders.absent(str(root)))
     trees = {Layer.CONFIG: _read(root)}
     if root.resolve() != folders.catalog().resolve():  # the catalogue itself has nothing below it
         trees[Layer.CATALOG] = _shipped()

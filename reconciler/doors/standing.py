@@ -13,6 +13,7 @@ from reconciler.control import folders
 from reconciler.doors import usage
 
 _VERSION = "handler.status/v1"
+_MOST = 8 * 2**20  # characters of a file that are read: a log has one megabyte, a session far less
 _START = 19  # place of the start time in /proc/PID/stat, after the command's closing bracket
 
 # The words people write for kinds of object; the same as in the model, which costs too much to import here.
@@ -102,6 +103,33 @@ def ready_since(given: str | None, one: dict[str, object]) -> object:
     return ready[0].get("lastTransitionTime") if ready else None
 
 
+def sessions(given: str | None, agent: str) -> list[dict[str, object]]:
+    """The sessions of an agent that are kept now, as their files have them."""
+    folder = f"{folders.places(given)[1]}/sessions"
+    found = []
+    for name in _names(folder, ".json"):
+        try:
+            one = json.loads(_text(f"{folder}/{name}", _MOST))
+        except ValueError:
+            continue  # it is being written, or is of another version
+        if isinstance(one, dict) and agent in [told.get("agent") for told in _records(one.get("agents"))]:
+            found.append(one)
+    return found
+
+
+def log_path(given: str | None, binding: str) -> str:
+    """Where what a binding's connector prints is kept."""
+    return f"{folders.places(given)[1]}/logs/{binding}.log"
+
+
+def log_lines(path: str, count: int) -> list[str]:
+    """The last lines of a log, at most ``count``: of the file, and of the older half beside it."""
+    lines = _text(path, _MOST).splitlines()
+    if len(lines) < count:
+        lines = _text(f"{path}.1", _MOST).splitlines() + lines
+    return lines[-count:] if count else []
+
+
 def kind_of(word: str) -> str:
     """The kind that a word names, short forms and plurals included; raises ``usage.Usage``."""
     for form in (word, word.removesuffix("s"), word.removesuffix("es"), word.lower()):
@@ -128,14 +156,22 @@ def _document(path: str, config: str) -> dict[str, object]:
         with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a start
             value = json.loads(file.read())
     except FileNotFoundError:
-        raise Unreadable(
-            f"nothing was ever applied for {config}: run 'handlerd -c {config}', or 'handler apply' once"
-        ) from None
+        raise Unreadable(_why_nothing(config, path)) from None
     except (OSError, ValueError) as error:
         raise Unreadable(f"cannot read {path}: {_reason(error)}") from None
     if not isinstance(value, dict) or value.get("apiVersion", _VERSION) != _VERSION:
         raise Unreadable(f"{path} is not of {_VERSION}: another version of handler wrote it")
     return value
+
+
+def _why_nothing(config: str, path: str) -> str:
+    """Why there is no status: no configuration, a controller that has not spoken yet, or none ever."""
+    shown = usage.path_shown(config)
+    if absent := folders.absent(config, shown):
+        return absent
+    if pid := _owner(path.rpartition("/status/")[0]):
+        return f"the controller of {shown} (pid {pid}) is starting: ask again in a moment"
+    return f"nothing was ever applied for {shown}: run 'handlerd -c {shown}', or 'handler apply' once"
 
 
 def _reason(error: Exception) -> str:
@@ -148,13 +184,18 @@ def _records(value: object) -> list[dict[str, object]]:
 
 def _lives(state: str, told: object) -> bool:
     """True while the process that holds the state folder, or that wrote the files, runs."""
-    owner = _text(f"{state}/lock").split()
-    if len(owner) == 2 and _started(owner[0]) == owner[1]:
+    if _owner(state):
         return True
     if not isinstance(told, dict) or not told.get("pid"):
         return False
     boot = _text("/proc/sys/kernel/random/boot_id").strip()
     return told.get("bootId", boot) == boot and _started(told["pid"]) == str(told.get("startTime"))
+
+
+def _owner(state: str) -> str:
+    """The number of the living process that holds a state folder, or ""."""
+    words = _text(f"{state}/lock").split()
+    return words[0] if len(words) == 2 and _started(words[0]) == words[1] else ""
 
 
 def _started(pid: object) -> str:
@@ -165,9 +206,16 @@ def _started(pid: object) -> str:
     return fields[_START] if len(fields) > _START and fields[0] not in "ZX" else ""
 
 
-def _text(path: str) -> str:
+def _names(folder: str, ending: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if name.endswith(ending))  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _text(path: str, most: int = 4096) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read(4096)
+            return file.read(most)
     except OSError:
         return ""

@@ -13,6 +13,7 @@ from reconciler.doors.standing import Standing, Unknown
 
 _SCREEN = 40  # objects that fit a screen; more ready ones are folded
 _DETAIL = 3  # the column that may be cut on a live screen
+_LOG_LINES = 5  # of the log of a binding that is not ready
 _SHORT = 7  # digits of a commit that people read
 _STARTING = ("Starting", "CapacityWait")
 _HELP = {
@@ -96,14 +97,8 @@ def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False, room: in
     """The status as text; with ``room``, details are cut so that lines have so many cells."""
     fold = len(seen.objects) > _SCREEN and not wide
     rows, colours = [], []
-    for one in seen.objects:
-        if not (fold and _fine(one)):
-            row, colour = _row(one)
-            rows.append(row)
-            colours.append([colour, "", colour, "", "grey"])
-    for one in seen.problems:
-        mark, colour = ("!", "yellow") if one.get("severity") == "warning" else ("✗", "red")
-        rows.append([mark, str(one.get("file")), str(one.get("code")), str(one.get("what")), _place(one)])
+    for row, colour in _rows(seen, fold=fold):
+        rows.append(row)
         colours.append([colour, "", colour, "", "grey"])
     fit = None if room is None else (_DETAIL, room)
     text = _header(seen, paint) + columns.table(rows, paint, colours, fit=fit)
@@ -112,6 +107,16 @@ def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False, room: in
     if wide and seen.instances:
         text += "\n" + _instances(seen.instances, paint)
     return text + _footer(seen, paint)
+
+
+def _rows(seen: Standing, *, fold: bool) -> list[tuple[list[str], str]]:
+    """A row and its colour for each object and stray file: what is not as it should be comes first."""
+    rows = [_row(one) for one in seen.objects if not _fine(one)]
+    for one in seen.problems:
+        mark, colour = ("!", "yellow") if one.get("severity") == "warning" else ("✗", "red")
+        row = [mark, str(one.get("file")), str(one.get("code")), str(one.get("what")), _place(one)]
+        rows.append((row, colour))
+    return rows if fold else rows + [_row(one) for one in seen.objects if _fine(one)]
 
 
 def _header(seen: Standing, paint: columns.Paint) -> str:
@@ -213,12 +218,21 @@ def _row(one: dict[str, object]) -> tuple[list[str], str]:
 
 
 def _instances(found: list[dict[str, object]], paint: columns.Paint) -> str:
-    rows = [["INSTANCE", "PHASE", "PID", "RESTARTS", "CALLS", "MESSAGE"]]
+    rows = [["INSTANCE", "PHASE", "PID", "RESTARTS", "IN FLIGHT", "MESSAGE"]]
     for one in found:
-        said = one.get("message") or one.get("reason") or one.get("lastExit") or ""
-        facts = [one.get("name"), one.get("phase"), one.get("pid") or "-", one.get("restarts") or 0]
+        ended = one.get("lastExit") if one.get("phase") == "failed" else ""  # how a stop ended is no news
+        said = one.get("message") or one.get("reason") or ended or ""
+        facts = [one.get("name"), _phase(one), one.get("pid") or "-", one.get("restarts") or 0]
         rows.append([str(fact) for fact in (*facts, one.get("calls") or 0, said)])
     return columns.table(rows, paint)
+
+
+def _phase(one: dict[str, object]) -> str:
+    """Where in its life an instance is, in words for people: whether it works now is another column's."""
+    phase = str(one.get("phase"))
+    if phase in ("ready", "idle") and one.get("pid"):
+        return "running"
+    return "stopped" if phase == "declared" and not one.get("pid") else phase
 
 
 def _get(settings: usage.Settings, arguments: list[str]) -> int:
@@ -306,21 +320,26 @@ def _describe(settings: usage.Settings, arguments: list[str]) -> int:
     if settings.output == "json":
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(_whole(document, _paint(settings)))
+        sys.stdout.write(_whole(document, settings))
     return 0
 
 
-def _whole(document: dict[str, object], paint: columns.Paint) -> str:
+def _whole(document: dict[str, object], settings: usage.Settings) -> str:
+    paint = _paint(settings)
     source = document.get("source")
     file = source.get("file") if isinstance(source, dict) else ""
     users = ", ".join(map(str, _list_of(document.get("usedBy")))) or "nobody"
     head = [["object", _name(document)], ["file", str(file)], ["used by", users]]
     if document.get("suspended"):
         head.append(["suspended", "yes"])
+    head += _declared(document, settings)
     generation, observed = document.get("generation"), document.get("observedGeneration")
     if generation and observed and generation != observed:
         head.append(["in force", f"an earlier form ({str(observed)[:19]}), not the newest"])
     text = columns.table(head, paint, [["bold", ""] for _ in head])
+    instances = _instances_of(document, settings)
+    if services := _list(document.get("services")):
+        text += "\n" + _services(services, instances, paint)
     rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
     for one in _list(document.get("conditions")):
         since = _since({"since": one.get("lastTransitionTime")})
@@ -329,10 +348,75 @@ def _whole(document: dict[str, object], paint: columns.Paint) -> str:
     text += "\n" + columns.table(rows, paint, [["bold"] * 5] + [[""] * 5] * (len(rows) - 1))
     for one in _list(document.get("problems")):
         text += "\n" + problem_text(one, paint)
-    instances = _list(document.get("inventory"))
-    if instances:
-        text += "\n" + _instances([{**one, "name": one.get("id")} for one in instances], paint)
-    return text
+    if document.get("kind") == "binding" and instances:
+        text += "\n" + _instances(instances, paint)
+    return text + _log(document, settings, paint)
+
+
+def _declared(document: dict[str, object], settings: usage.Settings) -> list[list[str]]:
+    """What an object's file says of itself, and what is kept of it: two cells a row."""
+    told = document.get("declared")
+    told = told if isinstance(told, dict) else {}
+    kind, name = str(document.get("kind")), str(document.get("name"))
+    folders = [f"{one.get('path')} ({one.get('access')})" for one in _list(told.get("scope"))]
+    values = told.get("settings")
+    values = values if isinstance(values, dict) else {}
+    rows: list[tuple[str, object]] = [
+        ("about", told.get("description")),
+        ("project", told.get("project")),
+        ("requires", ", ".join(map(str, _list_of(told.get("requires"))))),
+        ("implements", ", ".join(map(str, _list_of(told.get("implements"))))),
+        ("scope", ", ".join(folders)),
+        ("harness", told.get("harness")),
+        ("connector", told.get("connector")),
+        ("settings", ", ".join(f"{key} = {json.dumps(values[key], ensure_ascii=False)}" for key in values)),
+    ]
+    if kind == "agent":
+        count = len(standing.sessions(settings.config, name))
+        rows.append(("sessions", f"{count} open" if count else "none is open"))
+    if kind == "binding":
+        path = standing.log_path(settings.config, name)
+        written = bool(standing.log_lines(path, 1))
+        rows.append(("log", usage.path_shown(path) + ("" if written else " (nothing is written yet)")))
+    return [[word, str(value)] for word, value in rows if value]
+
+
+def _instances_of(document: dict[str, object], settings: usage.Settings) -> list[dict[str, object]]:
+    """The instances behind an object, as the summary has them: of a binding its own, of an agent all."""
+    try:
+        found = standing.read(settings.config).instances
+    except standing.Unreadable:
+        return []
+    mine = document.get("kind") != "binding"
+    return [one for one in found if mine or one.get("binding") == document.get("name")]
+
+
+def _services(
+    services: list[dict[str, object]], instances: list[dict[str, object]], paint: columns.Paint
+) -> str:
+    """What answers each interface of an agent, and the key that chose it."""
+    phases = {one.get("name"): _phase(one) for one in instances}
+    rows = [["SERVICE", "BINDING", "CHOSEN BY", "SERVED BY", "GRANTED"]]
+    for one in services:
+        instance = one.get("instance")
+        served = f"{instance} ({phases[instance]})" if instance in phases else str(instance or "nothing yet")
+        tools, most = one.get("tools"), one.get("maxCalls")
+        granted = ", ".join(map(str, tools)) if isinstance(tools, list) else "every tool"
+        granted += f", {most} calls a session" if most else ""
+        chosen = f"{_place(one)} {one.get('field')}"
+        rows.append([str(one.get("interface")), str(one.get("binding")), chosen, served, granted])
+    return columns.table(rows, paint, [["bold"] * 5] + [[""] * 5] * (len(rows) - 1))
+
+
+def _log(document: dict[str, object], settings: usage.Settings, paint: columns.Paint) -> str:
+    """The end of a binding's log, where the binding is not ready."""
+    ready = next((one for one in _list(document.get("conditions")) if one.get("type") == "Ready"), {})
+    waits = ready.get("status") == "False" or ready.get("reason") in _STARTING
+    if document.get("kind") != "binding" or not waits:
+        return ""
+    lines = standing.log_lines(standing.log_path(settings.config, str(document.get("name"))), _LOG_LINES)
+    told = "".join(f"  {columns.shown(line)}\n" for line in lines)
+    return f"\n{paint('The log ends with:', 'bold')}\n{told}" if lines else ""
 
 
 def problem_text(one: dict[str, object], paint: columns.Paint, excerpt: str = "") -> str:

@@ -22,6 +22,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("describe", "KIND/NAME", "everything about one object"),
     ("explain", "CODE|KIND[.FIELD]", "what a problem code or a key means"),
     ("call", "TOOL [KEY=VALUE…]", "call a tool as an agent would"),
+    ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("session", "open|close|list", "an agent's sockets for a launcher of your own"),
     ("daemon", "run|status|stop", "the controller (handlerd is daemon run)"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),

@@ -53,7 +53,7 @@ class Environments:
 
     def path(self, digest: str) -> Path | None:
         """Where the environment of this lock lies, or None before it is built."""
-        place = self._place(digest)
+        place = place_of(self._root, digest)
         return place if place.is_dir() else None
 
     async def build(self, digest: str, lock: bytes, progress: Callable[[str], None]) -> Path:
@@ -85,11 +85,8 @@ class Environments:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _place(self, digest: str) -> Path:
-        return self._root / f"{digest}-{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
-
     async def _build(self, digest: str, lock: bytes, progress: Callable[[str], None]) -> Path:
-        place = self._place(digest)
+        place = place_of(self._root, digest)
         making = self._root / f"{_HALF_MADE}{os.getpid()}-{place.name}"
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(mode=0o755)
@@ -104,6 +101,11 @@ class Environments:
         finally:
             await asyncio.to_thread(shutil.rmtree, making, ignore_errors=True)
         return place
+
+
+def place_of(root: Path, digest: str) -> Path:
+    """Where the environment of a lock lies below ``root`` once it is built, for this interpreter."""
+    return root / f"{digest}-{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
 
 
 def installer(target: Path, requirements: Path) -> tuple[str, ...]:

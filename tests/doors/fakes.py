@@ -121,6 +121,8 @@ def document(one: Mapping[str, Any], since: str) -> dict[str, Any]:
             for kind, status, reason in conditions
         ],
         "problems": one.get("problems", []),
+        "declared": one.get("declared"),
+        "services": one.get("services", []),
         "inventory": [],
         "usedBy": one["usedBy"],
     }

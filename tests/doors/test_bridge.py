@@ -431,7 +431,8 @@ def test_a_command_line_that_cannot_be_followed_exits_2(arguments: list[str]) ->
 def test_the_sentence_names_what_is_missing(world: Path, listen: Listen) -> None:
     run = world / "run"
     door_of = str(run / "a/clerk/ocr.sock")
-    assert "no controller runs" in bridge.why_not(door_of, None)
+    assert "name one with -c DIR or HANDLER_CONFIG" in bridge.why_not(door_of, str(world / "nowhere"))
+    assert "no controller runs" in bridge.why_not(door_of, str(world))
     run.mkdir()
     listen(run / "control.sock")
     assert "no such agent; served are: none" in bridge.why_not(door_of, None)

@@ -1,6 +1,7 @@
 """call: MCP to the router as an agent speaks it, closed errors as JSON, and ruling which session calls."""
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -118,11 +119,58 @@ def test_a_binding_gets_a_session_of_its_own_which_is_closed(world: World) -> No
     assert told == once * 2
 
 
+def test_the_operator_is_told_why_a_call_through_a_binding_failed(world: World) -> None:
+    services = world.run / "s" / "abc" / "services.sock"
+    opened = {"session": "abc", "services": str(services)}
+    methods = {"session.open": lambda params: opened, "session.close": lambda params: {"session": "abc"}}
+    failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": _ERROR}}
+    calls, log = world.state / "calls/2026-11-30.jsonl", world.state / "logs/own.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("Traceback\n")
+    calls.parent.mkdir()
+    calls.write_text('{"session": "other", "diagnostic": "no"}\n')
+
+    def close(params: Mapping[str, Any]) -> Any:  # the record comes after the answer
+        record = {"session": "abc", "code": "unsupported_format", "diagnostic": "its process ended: exit 3"}
+        calls.write_text(calls.read_text() + json.dumps(record) + "\n")
+        return opened
+
+    with (
+        fakes.served(world.run / "control.sock", {**methods, "session.close": close}),
+        fakes.served(services, router(failed)),
+    ):
+        ran = world.handler("call", "ocr_extract", "--binding", "own", "-c", "config")
+        quiet = world.handler("call", "ocr_extract", "--binding", "own", "-c", "config", "-q")
+    assert (ran.code, json.loads(ran.out)) == (1, _ERROR)
+    assert "handler: its process ended: exit 3\n" in ran.err
+    assert "the connector's log is ./state/logs/own.log" in ran.err
+    assert (quiet.code, quiet.err) == (1, "")
+    with fakes.served(door(world), router(failed)):
+        assert world.handler("call", "ocr_extract", "--agent", "clerk").err == ""
+
+
+def test_a_record_that_does_not_come_is_not_waited_for_long(world: World) -> None:
+    services = world.run / "s" / "abc" / "services.sock"
+    opened = {"session": "abc", "services": str(services)}
+    methods = {"session.open": lambda params: opened, "session.close": lambda params: opened}
+    failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": {**_ERROR, "error": "refused"}}}
+    began = time.monotonic()
+    with fakes.served(world.run / "control.sock", methods), fakes.served(services, router(failed)):
+        ran = world.handler("call", "ocr_extract", "--binding", "own", "-c", "config")
+    assert (ran.code, ran.err) == (1, "")
+    assert time.monotonic() - began < 10
+
+
 def test_without_a_controller_it_says_how_to_start_one(world: World) -> None:
-    assert "handler init" in world.handler("call", "t").err
-    world.config.mkdir()
-    for line in (["call", "t"], ["call", "t", "--agent", "clerk"], ["call", "t", "--binding", "b"]):
+    lines = (["call", "t"], ["call", "t", "--agent", "clerk"], ["call", "t", "--binding", "b"])
+    for line in lines:
         ran = world.handler(*line)
+        assert (ran.code, ran.out) == (1, "")
+        assert "there is no configuration" in ran.err
+        assert "name one with -c DIR or HANDLER_CONFIG" in ran.err
+        assert "handlerd" not in ran.err
+    for line in lines:
+        ran = world.handler(*line, HANDLER_CONFIG=str(world.config))
         assert (ran.code, ran.out) == (1, "")
         assert "handlerd -c" in ran.err
 

@@ -1,13 +1,18 @@
 """explain, doctor, status --watch: words for codes and keys, a look at the machine, a live screen."""
 
+import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reconciler.doors import doctor, explaining, usage, watching
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.resources import Agent
+from reconciler.runtime import environments
 from tests.doors import fakes
 from tests.doors.conftest import World
 
@@ -30,6 +35,20 @@ def test_a_code_is_explained_by_its_rule(world: World) -> None:
     for word in ("what", "why", "mend"):
         assert f"  {word}  " in ran.out
     assert json.loads(world.handler("explain", "B101", "-o", "json").out)["code"] == "B101"
+
+
+def test_words_that_only_a_case_has_are_an_example(world: World) -> None:
+    out = world.handler("explain", "A203").out
+    assert "For example:" in out
+    assert "needs ocr/v1, and nothing is bound to 'ocr'" in out
+    assert "handler rebind" in out
+    assert "…" not in out
+    assert "For example" not in world.handler("explain", "A101").out
+    assert "what   a merge conflict stands here\n" in world.handler("explain", "S201").out
+    for code, words in explaining.examples().items():
+        assert code in explaining.meanings()
+        assert list(words) == ["what", "why", "mend"]
+        assert all(words.values())
 
 
 def test_a_key_is_explained_by_the_schema(world: World) -> None:
@@ -72,8 +91,14 @@ def test_doctor_looks_at_everything_and_changes_nothing(world: World) -> None:
     assert all(one["mend"] for one in findings.values() if one["state"] == "missing")
     assert before == {path: path.stat().st_mtime_ns for path in world.config.rglob("*")}
     assert not world.state.exists()
+    scope = findings["agent/reader"]
+    assert (scope["state"], scope["mend"]) == ("missing", "mkdir -p ~/documents")
+    (world.root / "documents").mkdir()
     shown = world.handler("doctor", "-c", "config").out
     assert "✓ python" in shown
+    assert "agent/reader" not in shown
+    assert "No controller runs." in shown.splitlines()[-1]
+    assert "Nothing is missing" not in shown
 
 
 def test_doctor_says_what_is_missing_and_the_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +112,47 @@ def test_doctor_says_what_is_missing_and_the_mend(tmp_path: Path, monkeypatch: p
     assert found["state folder"].mend == f"chmod 700 {tmp_path / 'state'}"
     monkeypatch.setenv("PATH", "")
     assert doctor._git().state == "narrow"
+
+
+def test_doctor_ends_with_what_is_weaker() -> None:
+    stands, wall = doctor.Finding("python", "stands", ""), doctor.Finding("wall: pids", "narrow", "")
+    idle, gone = doctor.Finding("controller", "narrow", ""), doctor.Finding("git", "missing", "")
+    assert doctor._verdict([stands]) == "Nothing is missing."
+    assert doctor._verdict([stands, wall]) == "Weaker than it could be, marked !: wall: pids."
+    assert doctor._verdict([idle, wall, gone]) == (
+        "Missing: git. No controller runs. Weaker than it could be, marked !: wall: pids."
+    )
+
+
+def test_doctor_says_where_packages_come_from_and_whether_they_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HANDLER_STATE", str(tmp_path / "state"))
+    found = doctor._packages("ocr-rapid", b"lock", tmp_path)
+    assert found.state == "narrow"
+    assert "the index that your pip is set up for" in found.told
+    place = environments.place_of(tmp_path / "state/envs", hashlib.sha256(b"lock").hexdigest())
+    assert not place.exists()
+    place.mkdir(parents=True)
+    assert doctor._packages("ocr-rapid", b"lock", tmp_path).state == "stands"
+
+
+def test_doctor_names_the_folders_of_a_scope_that_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a file").touch()
+    scope = (str(tmp_path), str(tmp_path / "a file"), str(tmp_path / "it's new"))
+    agent = Agent(apiVersion="handler.agent/v1", scope=scope)
+    first, second = doctor._scope(ObjectRef(Kind.AGENT, "a"), agent)
+    assert "is no folder" in first.told
+    assert shlex.split(second.mend) == ["mkdir", "-p", str(tmp_path / "it's new")]
+
+
+def test_what_is_not_ready_stays_on_a_short_screen(world: World) -> None:
+    fine = [fakes.row(f"agent/a{number:02}") for number in range(30)]
+    fakes.write_status(world.state, *fine, fakes.row("binding/z", "False", "CrashLoop", message="it ended"))
+    lines = watching._fitted(world.handler("status").out, 8).splitlines()
+    assert len(lines) == 8
+    assert "✗ binding/z" in lines[1]
+    assert lines[-1].startswith("1 of 31 objects is not ready.")
 
 
 def test_watching_off_a_terminal_prints_the_status_when_it_changes(

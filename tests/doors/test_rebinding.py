@@ -152,6 +152,21 @@ def test_publishing_freezes_a_version(world: World, config: Path) -> None:
     assert (config / "handler.lock").read_bytes() == written
 
 
+def test_nobody_publishes_without_a_name(world: World, config: Path) -> None:
+    copy_interface(config)
+    surroundings = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "USER": "somebody"}
+    for name in ([], ["--reviewer", " "]):
+        ran = world.handler("lock", "add", "scan/v1", "-c", "config", *name, **surroundings)
+        assert (ran.code, ran.out) == (2, "")
+        assert "add --reviewer NAME" in ran.err
+    assert not (config / "handler.lock").exists()
+    known = config / "gitconfig"
+    known.write_text("[user]\nemail = ada@example.org\n")
+    ran = world.handler("lock", "add", "scan/v1", "-c", "config", GIT_CONFIG_GLOBAL=str(known))
+    assert ran.code == 0
+    assert "reviewed by ada@example.org" in ran.err
+
+
 def test_what_is_refused_or_not_ours_is_not_published(world: World, config: Path) -> None:
     folder = copy_interface(config)
     (folder / "tools.json").write_text("[]")

@@ -175,6 +175,101 @@ def test_describe_says_everything_about_one_object(world: World, golden: Golden)
     assert json.loads(world.handler("describe", "agent/clerk", "-o", "json").out)["name"] == "clerk"
 
 
+_DECLARED = {
+    "description": "reads what comes in",
+    "project": "site",
+    "requires": ["ocr/v1"],
+    "scope": [{"path": "~/inbox", "access": "create"}, {"path": "/srv/mail", "access": "read"}],
+    "harness": "none",
+    "connector": None,
+    "settings": {},
+    "implements": [],
+}
+_SERVICE = {
+    "interface": "ocr/v1",
+    "binding": "ocr-mistral-perso",
+    "instance": "ocr-mistral-perso@a1f3c9000000",
+    "tools": None,
+    "maxCalls": None,
+    "file": "projects/site.toml",
+    "line": 14,
+    "column": 7,
+    "field": "services.ocr",
+}
+
+
+def test_describe_says_what_answers_an_agent_and_which_line_chose_it(world: World, golden: Golden) -> None:
+    tts = {**_SERVICE, "interface": "tts/v1", "binding": "voice", "instance": None, "field": "services.tts"}
+    tts |= {"file": "agents/clerk.toml", "tools": ["tts_say"], "maxCalls": 5}
+    clerk = fakes.row("agent/clerk", declared=_DECLARED, services=[_SERVICE, tts])
+    fakes.write_status(world.state, clerk, instances=[_INSTANCE])
+    folder = world.state / "sessions"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps({"session": "a", "agents": [{"agent": "clerk"}]}))
+    (folder / "b.json").write_text(json.dumps({"session": "b", "agents": [{"agent": "other"}]}))
+    (folder / "c.json").write_text("{")
+    golden("describe-agent-services", world.handler("describe", "agent/clerk").out.replace("12s", "1m"))
+
+
+def test_describe_shows_the_end_of_the_log_of_a_binding_that_is_not_ready(
+    world: World, golden: Golden
+) -> None:
+    declared = {**_DECLARED, "project": None, "requires": [], "scope": [], "harness": None}
+    declared |= {"connector": "own", "settings": {"model": "fast", "deep": True}}
+    failed = {
+        **_INSTANCE,
+        "name": "own@1",
+        "binding": "own",
+        "phase": "failed",
+        "pid": None,
+        "lastExit": "exit 1",
+    }
+    row = fakes.row("binding/own", "False", "CrashLoop", message="it ended", declared=declared)
+    fakes.write_status(world.state, row, fakes.row("binding/fine"), instances=[failed, _INSTANCE])
+    log = world.state / "logs/own.log"
+    log.parent.mkdir()
+    log.with_name("own.log.1").write_text("".join(f"older {number}\n" for number in range(9)))
+    log.write_text("Traceback:\n  KeyError: \x1b[2Jpath\n")
+    golden("describe-binding-failed", world.handler("describe", "b/own").out.replace("12s", "1m"))
+    fine = world.handler("describe", "b/fine").out
+    assert "logs/fine.log (nothing is written yet)" in fine
+    assert "The log ends with" not in fine
+
+
+@pytest.mark.parametrize(
+    ("seen", "shown", "hidden"),
+    [
+        ({"phase": "idle", "pid": 7, "lastExit": "signal 15"}, "running", "signal"),
+        ({"phase": "declared", "pid": None, "lastExit": "signal 15"}, "stopped", "signal"),
+        ({"phase": "failed", "pid": None, "lastExit": "exit 1"}, "exit 1", "stopped"),
+        ({"phase": "building", "pid": None, "message": "fetching"}, "building", "stopped"),
+    ],
+)
+def test_an_instance_is_told_in_words_for_people(
+    world: World, seen: dict[str, object], shown: str, hidden: str
+) -> None:
+    fakes.write_status(world.state, instances=[{**_INSTANCE, "calls": 0, **seen}])
+    out = world.handler("get", "instances").out
+    assert shown in out
+    assert hidden not in out
+
+
+def test_a_controller_that_has_not_spoken_yet_is_starting(world: World) -> None:
+    me = fakes.me()
+    world.state.mkdir()
+    (world.state / "lock").write_text(f"{me['pid']} {me['startTime']}\n")
+    ran = world.handler("status", "-c", "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"(pid {me['pid']}) is starting" in ran.err
+    assert "handlerd" not in ran.err
+
+
+def test_without_a_configuration_it_says_how_to_name_one(world: World) -> None:
+    ran = world.handler("status")
+    assert (ran.code, ran.out) == (2, "")
+    assert "name one with -c DIR or HANDLER_CONFIG" in ran.err
+
+
 def test_text_from_files_cannot_command_a_terminal(world: World) -> None:
     fakes.write_status(
         world.state, fakes.row("agent/x", "False", "SchemaInvalid", message="\x1b[2J\rgone\u202e\n")

@@ -1,0 +1,130 @@
+"""What a connector says to its operator: the log of a binding, and the diagnostic of a call that failed.
+
+Both are files below the state folder, so they are read without asking the controller. A log is a ring of two
+halves (``runtime.ringlog``): ``NAME.log`` is appended to until it is full, then becomes ``NAME.log.1``.
+"""
+
+import codecs
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from reconciler.control import folders
+from reconciler.doors import columns, standing, usage
+
+_LOOK_S = 0.2  # while a log is followed
+_RECORD_S = 1.0  # records of calls are written in batches, at most this late
+_PAUSE_S = 0.05
+_TAIL = 2**18  # bytes of the newest records: hundreds of calls
+
+
+def run(settings: usage.Settings, name: str, count: int, *, follow: bool, looks: int | None = None) -> int:
+    """Print the last lines of a binding's log and, with ``follow``, what comes (for so many ``looks``, or
+    until interrupted). 0 printed, 1 there is no such binding.
+    """
+    kind, slash, plain = name.rpartition("/")
+    if slash and standing.kind_of(kind) != "binding":
+        raise usage.Usage(f"only bindings have logs: 'handler logs BINDING', not '{name}'")
+    path = Path(standing.log_path(settings.config, plain))
+    if not plain or plain.startswith(".") or not (path.is_file() or _is_known(settings, plain)):
+        sys.stderr.write(f"handler: nothing is known of binding/{columns.shown(plain)}\n")
+        return 1
+    with ExitStack() as files:
+        held = _opened(path, files)  # before the lines are read: what comes meanwhile is not lost
+        if held:
+            held.seek(0, os.SEEK_END)
+        lines = standing.log_lines(str(path), count)
+        sys.stdout.write("".join(map(_line, lines)))
+        if held is None and not settings.quiet:
+            sys.stderr.write(f"Nothing is written yet to {usage.path_shown(str(path))}.\n")
+        if follow:
+            _follow(path, held, files, looks)
+    return 0
+
+
+def why(settings: usage.Settings, binding: str, session: str) -> str:
+    """What an operator is told of the last call of a session, which failed: its diagnostic, and the log."""
+    path = standing.log_path(settings.config, binding)
+    diagnostic = _diagnostic(settings, session)
+    text = f"handler: {columns.shown(diagnostic)}\n" if diagnostic else ""
+    if standing.log_lines(path, 1):
+        text += f"handler: the connector's log is {usage.path_shown(path)} ('handler logs {binding}')\n"
+    return text
+
+
+def _is_known(settings: usage.Settings, name: str) -> bool:
+    try:
+        standing.document(settings.config, "binding", name)
+    except standing.Unknown:
+        return False
+    return True
+
+
+def _line(text: str) -> str:
+    return f"{columns.shown(text.expandtabs())}\n"
+
+
+def _follow(path: Path, file: BinaryIO | None, files: ExitStack, looks: int | None) -> None:
+    """Print the lines that are appended; a log that is moved aside is read to its end first."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest = ""
+    while looks is None or looks > 0:
+        looks = None if looks is None else looks - 1
+        stays = file is not None and _is(path, file)  # asked before it is read, so nothing is passed over
+        *whole, rest = (rest + decoder.decode(file.read() if file else b"")).split("\n")
+        sys.stdout.write("".join(map(_line, whole)))
+        sys.stdout.flush()
+        if not stays:
+            file = _opened(path, files) or file
+        time.sleep(_LOOK_S)
+
+
+def _opened(path: Path, files: ExitStack) -> BinaryIO | None:
+    try:
+        return files.enter_context(path.open("rb"))
+    except OSError:
+        return None
+
+
+def _is(path: Path, file: BinaryIO) -> bool:
+    """True while the path still names the open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False
+
+
+def _diagnostic(settings: usage.Settings, session: str) -> str:
+    """The diagnostic of the session's last call, waited for as long as its record may take; or ""."""
+    folder = Path(folders.places(settings.config)[1], "calls")
+    until = time.monotonic() + _RECORD_S
+    while True:
+        for record in _records(folder):
+            if record.get("session") == session:
+                return str(record.get("diagnostic") or "")
+        if time.monotonic() >= until:
+            return ""
+        time.sleep(_PAUSE_S)
+
+
+def _records(folder: Path) -> Iterator[dict[str, object]]:
+    """The newest records of calls, the last one first."""
+    newest = max(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, default=None)
+    for line in reversed(_tail(newest) if newest else []):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the tail may begin in the middle of a line
+        if isinstance(record, dict):
+            yield record
+
+
+def _tail(path: Path) -> list[bytes]:
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+        return file.read().splitlines()
