@@ -11,11 +11,12 @@ import hashlib
 import logging
 import re
 import threading
-from bisect import insort
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ class Board:
         self._wanted: dict[Key, ObjectStatus] = {}  # what the folder is to hold
         self._told: dict[Key, _Told] = {}  # what it holds
         self._pending: set[Key] = set()  # where the two may differ
-        self._order: list[Key] = []  # the keys of what is told, sorted: the rows of the summary
+        self._order: list[Key] = []  # the keys of what is told, sorted
+        self._rows: list[orjson.Fragment] = []  # … and what the summary says of each
         self._conditions: tuple[Condition, ...] | None = (
             None  # the summary's; None before they were read back
         )
@@ -141,8 +143,12 @@ class Board:
         return path.parent if written else None
 
     def _note(self, key: Key, told: _Told) -> None:
-        if key not in self._told:
-            insort(self._order, key)
+        place = bisect_left(self._order, key)
+        if key in self._told:
+            self._rows[place] = told.row
+        else:
+            self._order.insert(place, key)
+            self._rows.insert(place, told.row)
         self._told[key] = told
 
     def _settled(self, status: ObjectStatus, before: _Told | None) -> _Told:
@@ -168,7 +174,8 @@ class Board:
         path = self._path(key)
         path.unlink(missing_ok=True)
         del self._told[key]
-        self._order.remove(key)
+        place = bisect_left(self._order, key)
+        del self._order[place], self._rows[place]
         if path.parent != self._folder / key[0] and not any(path.parent.iterdir()):
             path.parent.rmdir()  # the last version of an interface
             return path.parent.parent
@@ -201,7 +208,7 @@ class Board:
         if self._conditions is None:
             self._conditions = _conditions_of(_json(path))
         conditions = self._since(self._conditions, summary.conditions, "")
-        said = orjson.dumps(_summary(summary, conditions, [self._told[key] for key in self._order]))
+        said = orjson.dumps(_summary(summary, conditions, self._order, self._rows))
         if said == self._said:
             return 0
         atomic.write(path, said[:-1] + b',"at":' + orjson.dumps(iso(self._now())) + b"}\n")
@@ -266,8 +273,10 @@ def _row(status: ObjectStatus) -> dict[str, Any]:
     }
 
 
-def _summary(summary: Summary, conditions: tuple[Condition, ...], objects: Iterable[_Told]) -> dict[str, Any]:
-    objects = list(objects)
+def _summary(
+    summary: Summary, conditions: tuple[Condition, ...], keys: list[Key], rows: list[orjson.Fragment]
+) -> dict[str, Any]:
+    """The whole document but for its instant; ``keys`` are sorted, and ``rows`` theirs."""
     return {
         "apiVersion": _VERSION,
         "kind": "summary",
@@ -279,8 +288,8 @@ def _summary(summary: Summary, conditions: tuple[Condition, ...], objects: Itera
         "generation": summary.generation,
         "controller": summary.controller,
         "conditions": [_condition(condition) for condition in conditions],
-        "counts": dict(sorted(Counter(told.status.kind for told in objects).items())),
-        "objects": [told.row for told in objects],
+        "counts": Counter(map(itemgetter(0), keys)),
+        "objects": rows,
         "instances": summary.instances,
         "problems": summary.problems,
     }
