@@ -63,7 +63,9 @@ def run_daemon(settings: usage.Settings) -> int:
     from reconciler.control import daemon  # noqa: PLC0415 - all rooms; the other commands do without
 
     config = folders.configuration(settings.config)
-    if absent := folders.absent(str(config), usage.path_shown(str(config))):
+    served_before = (folders.state(config) / "admitted").is_dir()  # then it is away, and that ends nothing
+    absent = folders.absent(str(config), usage.path_shown(str(config)))
+    if absent and not served_before:
         raise usage.Stopped(absent)
     _log(settings)
     return daemon.run(config)

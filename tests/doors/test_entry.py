@@ -1,6 +1,7 @@
 """The entry: quick commands import little, wrong lines name the nearest, nothing ends in a traceback."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -230,6 +231,17 @@ def test_handlerd_is_daemon_run(world: World) -> None:
     ran = world.handler("-c", "nowhere", program=entry.handlerd)
     assert (ran.code, ran.out) == (1, "")
     assert "there is no configuration at" in ran.err
+
+
+def test_a_configuration_that_was_served_before_may_be_away_when_the_controller_starts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconciler.control.daemon.run", lambda config: 0)
+    if world.config.exists():
+        shutil.rmtree(world.config)
+    assert world.handler(program=entry.handlerd).code == 1
+    (world.state / "admitted").mkdir(parents=True)
+    assert world.handler(program=entry.handlerd).code == 0
 
 
 def test_json_is_data_and_talk_is_not_in_it(world: World) -> None:
