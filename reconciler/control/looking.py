@@ -27,6 +27,8 @@ from reconciler.plan.desired import Desired
 
 _LOG = logging.getLogger("handler.look")
 
+_SETTINGS = "handler.toml"
+
 KIT = Path(__file__).resolve().parents[1] / "kit" / "handler_connector.py"
 
 
@@ -120,7 +122,9 @@ class Looker:
         """The mode that is in force decides; before anything ever was, the one that would be."""
         inventory, settings = last.admission.inventory, settings_in_force(last.admission)
         if not inventory.trees[Layer.CONFIG].revision:
-            settings = load.inventory(trees, inventory).config()
+            tree = trees[Layer.CONFIG]
+            alone = {path: tree.files[path] for path in tree.files.keys() & {_SETTINGS}}
+            settings = load.inventory({Layer.CONFIG: Tree(tree.revision, alone)}).config()
         return settings.reconcile.mode == "manual"
 
     def preview(self) -> Look | Busy | Gone:

@@ -8,6 +8,7 @@ fault of our own ends that look, not the controller, and is said as the conditio
 """
 
 import asyncio
+import gc
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -349,6 +350,7 @@ class Controller:
         if not self._pruned and isinstance(found, Look):
             self.parts.supervisor.prune()  # all that is wanted is declared: older code may go
             self._pruned = True
+            gc.freeze()  # what was read stays: to go through it again and again would hold up calls
         config = settings_in_force(self.look.admission) if self.look else Config()
         return Wait(config.reconcile.scan_seconds)
 
