@@ -72,6 +72,12 @@ class Standing:
         """Problems of files that are no object."""
         return _records(self.summary.get("problems"))
 
+    @property
+    def is_starting(self) -> bool:
+        """True while a controller lives that has not looked at the configuration yet."""
+        conditions = _records(self.summary.get("conditions"))
+        return self.lives and any(one.get("reason") == "Starting" for one in conditions)
+
     def since_s(self) -> float:
         """How long ago the summary was written, by its own words where it has them."""
         written = instant(str(self.summary.get("at", "")))
@@ -91,16 +97,6 @@ def document(given: str | None, kind: str, name: str) -> dict[str, object]:
     if ".." in name.split("/") or not os.path.isfile(path):  # noqa: PTH113 - pathlib costs a start
         raise Unknown(f"nothing is known of {kind}/{name}")
     return _document(path, config)
-
-
-def ready_since(given: str | None, one: dict[str, object]) -> object:
-    """When an object's readiness last changed, of its own file; None when that does not say."""
-    try:
-        conditions = document(given, str(one.get("kind")), str(one.get("name"))).get("conditions")
-    except usage.Stopped:
-        return None
-    ready = [told for told in _records(conditions) if told.get("type") == "Ready"]
-    return ready[0].get("lastTransitionTime") if ready else None
 
 
 def sessions(given: str | None, agent: str) -> list[dict[str, object]]:
@@ -171,7 +167,8 @@ def _why_nothing(config: str, path: str) -> str:
         return absent
     if pid := _owner(path.rpartition("/status/")[0]):
         return f"the controller of {shown} (pid {pid}) is starting: ask again in a moment"
-    return f"nothing was ever applied for {shown}: run 'handlerd -c {shown}', or 'handler apply' once"
+    mend = f"run 'handlerd -c {shown}' (it needs a second to start), or 'handler apply' once"
+    return f"nothing was ever applied for {shown}: {mend}"
 
 
 def _reason(error: Exception) -> str:

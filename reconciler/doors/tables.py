@@ -84,7 +84,12 @@ def _status(settings: usage.Settings, arguments: list[str]) -> int:
         sys.stdout.write("".join(f"{columns.shown(_name(one))}\n" for one in seen.objects))
     else:
         sys.stdout.write(screen(seen, _paint(settings), wide=settings.output == "wide"))
-    return 0 if seen.lives and not waiting(seen) else 1
+    return 0 if is_ready(seen) else 1
+
+
+def is_ready(seen: Standing) -> bool:
+    """Everything is ready, and a controller that has looked keeps it so."""
+    return seen.lives and not seen.is_starting and not waiting(seen)
 
 
 def waiting(seen: Standing) -> list[str]:
@@ -155,6 +160,8 @@ def _folded(seen: Standing, paint: columns.Paint) -> str:
 
 
 def _footer(seen: Standing, paint: columns.Paint) -> str:
+    if seen.is_starting:
+        return "The controller is starting: what it keeps is told in a moment.\n"
     found = waiting(seen)
     broken = sum(one.get("severity") != "warning" for one in seen.problems)
     whole = len(seen.objects) + broken
@@ -248,7 +255,7 @@ def _get(settings: usage.Settings, arguments: list[str]) -> int:
     else:
         found = [one for one in standing.read(settings.config).objects if kind in ("", one.get("kind"))]
         if settings.output in ("", "table", "wide"):
-            found = [{**one, "since": standing.ready_since(settings.config, one)} for one in found]
+            found = [{**one, "since": _ready_since(settings, one)} for one in found]
     if settings.output == "json":
         sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     elif settings.output == "name":
@@ -258,6 +265,19 @@ def _get(settings: usage.Settings, arguments: list[str]) -> int:
         if not found and not settings.quiet:
             sys.stderr.write(f"There is no {kind or 'object'}.\n")
     return 0
+
+
+def _ready_since(settings: usage.Settings, one: dict[str, object]) -> object:
+    """When an object's readiness last changed, of its own file; None when that does not say."""
+    try:
+        told = standing.document(settings.config, str(one.get("kind")), str(one.get("name")))
+    except usage.Stopped:
+        return None
+    return _ready(told).get("lastTransitionTime")
+
+
+def _ready(document: dict[str, object]) -> dict[str, object]:
+    return next((one for one in _list(document.get("conditions")) if one.get("type") == "Ready"), {})
 
 
 def _get_instances(settings: usage.Settings, wanted: list[str]) -> int:
@@ -332,12 +352,15 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
     head = [["object", _name(document)], ["file", str(file)], ["used by", users]]
     if document.get("suspended"):
         head.append(["suspended", "yes"])
+    seen = _seen(settings)
+    if seen and not seen.lives:
+        head.append(["controller", f"none runs: this is what was so {columns.age(seen.age_s)} ago"])
     head += _declared(document, settings)
     generation, observed = document.get("generation"), document.get("observedGeneration")
     if generation and observed and generation != observed:
         head.append(["in force", f"an earlier form ({str(observed)[:19]}), not the newest"])
     text = columns.table(head, paint, [["bold", ""] for _ in head])
-    instances = _instances_of(document, settings)
+    instances = _instances_of(document, seen)
     if services := _list(document.get("services")):
         text += "\n" + _services(services, instances, paint)
     rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
@@ -381,14 +404,18 @@ def _declared(document: dict[str, object], settings: usage.Settings) -> list[lis
     return [[word, str(value)] for word, value in rows if value]
 
 
-def _instances_of(document: dict[str, object], settings: usage.Settings) -> list[dict[str, object]]:
-    """The instances behind an object, as the summary has them: of a binding its own, of an agent all."""
+def _seen(settings: usage.Settings) -> Standing | None:
     try:
-        found = standing.read(settings.config).instances
+        return standing.read(settings.config)
     except standing.Unreadable:
-        return []
-    mine = document.get("kind") != "binding"
-    return [one for one in found if mine or one.get("binding") == document.get("name")]
+        return None  # the object's own file says enough
+
+
+def _instances_of(document: dict[str, object], seen: Standing | None) -> list[dict[str, object]]:
+    """The instances that may be behind an object, while a controller lives: those of a binding, else all."""
+    found = seen.instances if seen and seen.lives else []
+    whole = document.get("kind") != "binding"
+    return [one for one in found if whole or one.get("binding") == document.get("name")]
 
 
 def _services(
@@ -410,7 +437,7 @@ def _services(
 
 def _log(document: dict[str, object], settings: usage.Settings, paint: columns.Paint) -> str:
     """The end of a binding's log, where the binding is not ready."""
-    ready = next((one for one in _list(document.get("conditions")) if one.get("type") == "Ready"), {})
+    ready = _ready(document)
     waits = ready.get("status") == "False" or ready.get("reason") in _STARTING
     if document.get("kind") != "binding" or not waits:
         return ""

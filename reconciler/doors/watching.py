@@ -56,7 +56,7 @@ def _drawn(settings: usage.Settings, room: int | None = None) -> tuple[str, int]
     except standing.Unreadable as fault:
         return f"{fault}\n", 1
     text = tables.screen(seen, paint, wide=settings.output == "wide", room=room)
-    return text, 0 if seen.lives and not tables.waiting(seen) else 1
+    return text, 0 if tables.is_ready(seen) else 1
 
 
 def _fitted(text: str, height: int) -> str:

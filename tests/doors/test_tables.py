@@ -264,6 +264,24 @@ def test_a_controller_that_has_not_spoken_yet_is_starting(world: World) -> None:
     assert "handlerd" not in ran.err
 
 
+def test_a_controller_that_has_not_looked_yet_is_starting(world: World) -> None:
+    starting = {"type": "Synced", "status": "Unknown", "reason": "Starting", "message": ""}
+    fakes.write_status(world.state, conditions=[starting])
+    ran = world.handler("status")
+    assert ran.code == 1
+    assert "The controller is starting" in ran.out
+    fakes.write_status(world.state, conditions=[starting], controller=None)
+    assert "starting" not in world.handler("status").out
+
+
+def test_describe_without_a_controller_says_how_old_it_is(world: World) -> None:
+    clerk = fakes.row("agent/clerk", declared=_DECLARED, services=[_SERVICE])
+    fakes.write_status(world.state, clerk, instances=[_INSTANCE], controller=None)
+    out = world.handler("describe", "agent/clerk").out
+    assert "none runs: this is what was so" in out
+    assert "(running)" not in out
+
+
 def test_without_a_configuration_it_says_how_to_name_one(world: World) -> None:
     ran = world.handler("status")
     assert (ran.code, ran.out) == (2, "")
