@@ -21,7 +21,6 @@ from reconciler.model.status import InstanceSeen
 K = TypeVar("K")
 V = TypeVar("V")
 
-_SETTINGS = ObjectRef(Kind.CONFIG, "handler")
 _SHOWN = (Kind.BINDING, Kind.PROJECT)  # what an agent's status tells of beside the agent
 
 
@@ -95,8 +94,6 @@ class Index:
         for ref in touched:
             if ref.kind in _SHOWN:
                 again |= self._users.get(ref, set())
-        if _SETTINGS in touched:  # they may select for any agent
-            again |= {ObjectRef(Kind.AGENT, name) for name in now.admission.selections}
         return again
 
     def _use(self, ref: ObjectRef, before: Admission, now: Admission) -> set[ObjectRef]:
@@ -139,6 +136,7 @@ def _judged_anew(before: Facts, now: Facts) -> set[ObjectRef]:
     refs = moved(old.inventory.resources, new.inventory.resources) | moved(old.in_force, new.in_force)
     refs |= moved(old.refused, new.refused) | moved(old.absent, new.absent)
     refs |= (old.retained ^ new.retained) | _unlike(before.held, now.held)
+    # Whoever is judged anew, for whatever reason, has new selections.
     agents = moved(old.selections, new.selections) | moved(before.desired.agents, now.desired.agents)
     agents |= moved(before.serving.agents, now.serving.agents)
     refs |= {ObjectRef(Kind.AGENT, name) for name in agents}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -121,6 +122,56 @@ def test_telling_what_changed_adds_up_to_telling_everything(
             assert known.keys() >= set(told.gone)
             known = {ref: one for ref, one in known.items() if ref not in told.gone} | by_ref(told.changed)
             assert known == by_ref(tuple(say.statuses(facts)))
+
+
+SHARED = PROJECT + '[services]\nocr = "fast"\n'
+PAIRS: dict[str, list[Mapping[str, str | None]]] = {
+    "what a project asks of its agents": [
+        _OF_PROJECT | {"projects/shared.toml": SHARED},
+        {"projects/shared.toml": PROJECT + 'requires = ["ocr/v1"]\n[services]\nocr = "fast"\n'},
+    ],
+    "where a project's kept choice stands in its broken text": [
+        _OF_PROJECT | {"projects/shared.toml": SHARED},
+        {"projects/shared.toml": SHARED + "x = 1\n"},
+        {"projects/shared.toml": "# more\n" + SHARED + "x = 1\n"},
+    ],
+    "the bytes of a text that is refused as before": [
+        {"bindings/fast.toml": "<<<<<<< HEAD\n"},
+        {"bindings/fast.toml": "<<<<<<< HEAD\n# more\n"},
+    ],
+    "where the settings choose": [
+        {"agents/clerk.toml": 'apiVersion = "handler.agent/v1"\nrequires = ["ocr/v1"]\n'}
+        | {"handler.toml": SETTINGS + '[services]\nocr = "fast"\n'},
+        {"handler.toml": SETTINGS + '\n[services]\nocr = "fast"\n'},
+    ],
+    "a catalogue of one's own that nobody uses any more": [
+        binding("spare", "ocr-good"),
+        {"bindings/spare.toml": None, "bindings/good.toml": None, "agents/maid.toml": None},
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", PAIRS.values(), ids=PAIRS.keys())
+def test_what_an_object_leans_on_is_followed(steps: list[Mapping[str, str | None]]) -> None:
+    controller, teller = Controller(), Teller()
+    known: dict[ObjectRef, ObjectStatus] = {}
+    for edit in steps:
+        controller.edit([edit])
+        table = controller.desired.table
+        facts = Facts(controller.admission, table, table, {})
+        told = teller.tell(facts)
+        known = {ref: one for ref, one in known.items() if ref not in told.gone} | by_ref(told.changed)
+        assert known == by_ref(tuple(say.statuses(facts)))
+
+
+def test_routes_that_serve_only_now_are_told_of_their_agents() -> None:
+    controller, teller = Controller(), Teller()
+    admission, table = controller.admission, controller.desired.table
+    teller.tell(Facts(admission, table, serving.NOTHING, {}))
+    now = Facts(admission, table, table, {})
+    told = by_ref(teller.tell(now).changed)
+    assert told.keys() == {ObjectRef(Kind.AGENT, "clerk"), ObjectRef(Kind.AGENT, "maid")}
+    assert told.items() <= by_ref(tuple(say.statuses(now))).items()
 
 
 def test_one_edited_binding_is_told_of_itself_and_of_its_agents_alone() -> None:
