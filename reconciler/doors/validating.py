@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from reconciler.control import folders
+from reconciler.control import folders, walk
 from reconciler.doors import columns, offline, problems
 from reconciler.doors.usage import Settings, Stopped
 
@@ -49,6 +49,8 @@ def _roots(settings: Settings, paths: Sequence[str]) -> dict[Path, list[str]]:
         if not path.is_relative_to(root):
             raise Stopped(f"{text} lies outside the configuration {root}")
         part = path.relative_to(root).as_posix()
+        if path.is_file() and not walk.taken(part):
+            raise Stopped(f"{text} belongs to no configuration: name one, or files of its folders")
         found.setdefault(root, []).append("" if part == "." else part)
     return {root: [] if "" in parts else parts for root, parts in found.items()}
 

@@ -78,6 +78,9 @@ def test_what_is_not_there_exits_2(world: World, path: str) -> None:
     ran = world.handler("validate", path)
     assert (ran.code, ran.out) == (2, "")
     assert "there is nothing at" in ran.err
+    ran = world.handler("validate", "/etc/passwd")
+    assert (ran.code, ran.out) == (2, "")
+    assert "belongs to no configuration" in ran.err
     assert world.handler("validate", "-c", path).code == 2
 
 
