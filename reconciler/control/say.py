@@ -144,9 +144,17 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
     if not wanted:
         missing = facts.admission.absent.get(ref, ())
         return Condition("Ready", "False", "NotBuilt", f"not built yet: {listed(missing)}")
+    if index.waits_for(ref.name) and any(
+        name.binding == ref.name and str(name) not in wanted for name in facts.serving.recipes
+    ):
+        return Condition("Ready", "True", "LastGoodRetained", "an earlier instance serves")
     current = next((one for one in seen if one.name in wanted), None)
     if current is None or not facts.running:
         return _whole(facts, "Idle", "the first call starts it")
+    return _instance_ready(current)
+
+
+def _instance_ready(current: InstanceSeen) -> Condition:
     if current.phase == "failed":
         return Condition("Ready", "False", current.reason or "ReconcileError", current.message)
     if current.phase in _COMING:
@@ -160,6 +168,8 @@ def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
     facts = index.facts
     if facts.running and ref.name not in facts.serving.agents:
         return Condition("Ready", "False", "UnresolvedReference", "it has no routes")
+    if _waiting(index, ref):
+        return Condition("Ready", "True", "LastGoodRetained", "earlier routes serve")
     for selected in facts.admission.selections.get(ref.name, ()):
         binding = ObjectRef(Kind.BINDING, selected.binding)
         found = _ready(index, binding, (), index.instances(binding))

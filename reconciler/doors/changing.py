@@ -6,6 +6,7 @@ apply 0 applied, 1 something refused, 3 not ready in time.
 """
 
 import json
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from reconciler.control import folders, lock, once
 from reconciler.doors import client, columns, lines, standing, tables, usage
 
 _WAIT_S = 120.0
+_NUMBER = re.compile(r"[0-9.]+")
 _TELL_S = 1.0  # how often the controller is asked what it waits for
 _MARKS = {"add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("✗", "red")}
 _PLANNED = {"add": "to add", "change": "to change", "remove": "to remove", "refuse": "refused"}
@@ -81,14 +83,12 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
         report, control = _applied_here(settings), None
     errors = _errors(report)
     if wish.wait and not errors and control and not report.get("ready"):
-        report["ready"] = _waited(control, settings)
+        report["ready"] = _waited(control, settings, report)
     _show(report, settings)
     if errors:
         return 1
     if wish.wait and not report.get("ready"):
-        waiting = tables.waiting(standing.read(settings.config)) or ["something"]
-        limit = f"within {settings.timeout_s or _WAIT_S:g} s"
-        sys.stderr.write(f"handler: applied, but not ready {limit}: {columns.shown(', '.join(waiting))}\n")
+        sys.stderr.write(_late(report, settings))
         return 3
     if wish.wait and settings.output != "json" and not settings.quiet:
         sys.stderr.write(f"In force and serving: {tables.revision(str(report.get('revision')))}\n")
@@ -106,20 +106,38 @@ def _applied_here(settings: usage.Settings) -> lines.Json:
     return report
 
 
-def _waited(control: client.Client, settings: usage.Settings) -> bool:
-    """Wait until the newest routes serve, telling what is waited for; False when time is over."""
+def _waited(control: client.Client, settings: usage.Settings, report: lines.Json) -> bool:
+    """Wait until the newest routes serve, telling what is waited for; False when time is over, with what it
+    was for in the report's ``waitsFor``.
+    """
     until, told = time.monotonic() + (settings.timeout_s or _WAIT_S), ""
     while (left := until - time.monotonic()) > 0:
         found = control.ask("ready", {"timeoutSeconds": min(left, _TELL_S)})
         if found.get("ready"):
             return True
         waiting = found.get("waiting")
-        each = [f"{name}: {why}" for name, why in waiting.items()] if isinstance(waiting, dict) else []
-        if each and (words := "; ".join(each)) != told and not settings.quiet:
+        waits = waiting if isinstance(waiting, dict) else {}
+        report["waitsFor"] = waits
+        words = "; ".join(f"{name}: {why}" for name, why in waits.items())
+        bare = _NUMBER.sub("", words)  # a countdown is no news
+        if words and bare != told and not settings.quiet:
             sys.stderr.write(f"waiting for {columns.shown(words)}\n")
             sys.stderr.flush()
-            told = words
+            told = bare
     return False
+
+
+def _late(report: lines.Json, settings: usage.Settings) -> str:
+    """What is said when the wait was in vain: what it was for, where to look, and that nothing was lost."""
+    waits = report.get("waitsFor")
+    waits = waits if isinstance(waits, dict) else {}
+    names = list(waits) or tables.waiting(standing.read(settings.config)) or ["something"]
+    limit = f"within {settings.timeout_s or _WAIT_S:g} s"
+    text = f"handler: applied, but not ready {limit}: {columns.shown(', '.join(map(str, names)))}\n"
+    for name, why in waits.items():
+        binding = str(name).partition("/")[2]
+        text += f"  {columns.shown(name)}: {columns.shown(why)}; see 'handler logs {binding}'\n"
+    return text + "What served before keeps serving.\n"
 
 
 def _previewed(settings: usage.Settings) -> lines.Json:
@@ -137,7 +155,12 @@ def _show(report: lines.Json, settings: usage.Settings) -> None:
     for one in _records(report, "problems"):
         sys.stdout.write(tables.problem_text(one, paint))
     done = report.get("applied") is True
-    sys.stdout.write(changes_text(_records(report, "changes"), paint, done=done))
+    changes = _records(report, "changes")
+    if done and not changes and report.get("waitsFor") and not report.get("ready"):
+        sys.stdout.write("What was saved is admitted, and does not serve yet.\n")
+    else:
+        sys.stdout.write(changes_text(changes, paint, done=done))
+    sys.stdout.flush()  # talk on stderr comes after the data it is about
 
 
 def changes_text(changes: list[lines.Json], paint: columns.Paint, *, done: bool = False) -> str:

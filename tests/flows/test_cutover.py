@@ -65,7 +65,10 @@ def test_a_rebind_to_what_cannot_start_keeps_the_old_one_serving_also_over_a_res
     late = place.handler("apply", "--wait", "--timeout", "3", check=False)
     assert late.returncode == 3
     assert word(place) == "one"
+    assert "handler logs bad" in late.stderr
     assert place.condition("binding", "bad", "Synced")["reason"] == "LastGoodRetained"
+    agent = place.condition("agent", "clerk", "Ready")
+    assert (agent["status"], agent["reason"]) == ("True", "LastGoodRetained")
     place.kill()
     place.start()
     assert word(place) == "one"
@@ -82,6 +85,8 @@ def test_an_edit_of_a_connector_reaches_the_next_session_once_it_answers(place: 
     place.write("connectors/says-one/main.py", "raise SystemExit(3)\n")
     late = place.handler("apply", "--wait", "--timeout", "3", check=False)
     assert late.returncode == 3, late.stdout + late.stderr
+    assert "does not serve yet" in late.stdout
+    assert place.condition("binding", "good", "Ready")["reason"] == "LastGoodRetained"
     assert word(place) == "one"
     place.write("connectors/says-one/main.py", SAYS.format(word="edited"))
     place.handler("apply", "--wait")
