@@ -87,7 +87,11 @@ def _diff(settings: usage.Settings, detailed: bool) -> int:  # noqa: FBT001 - cl
 
 @handler.command("apply")
 @click.option("--dry-run", is_flag=True, help="Only show what would change; 1 when something is refused.")
-@click.option("--wait", is_flag=True, help="Until the newest routes serve (see --timeout; default 120 s).")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Until the newest routes serve (handler --timeout SECONDS apply --wait; 120 s).",
+)
 @click.option("--atomic", is_flag=True, help="Apply nothing when anything is refused.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before something is stopped.")
 @click.pass_obj

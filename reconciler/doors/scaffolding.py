@@ -25,7 +25,7 @@ def run(settings: usage.Settings, folder: str) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
-    shown = usage.path_shown(str(root))
+    shown = usage.path_shown(str(root.absolute()), anywhere=True)
     sys.stdout.write("".join(f"{path}\n" for path in sorted(files) if not path.startswith("schemas/")))
     if not settings.quiet:
         count = sum(path.startswith("schemas/") for path in files)
@@ -33,7 +33,7 @@ def run(settings: usage.Settings, folder: str) -> int:
             f"{columns.counted(count, 'schema')} for editors lie in {shown}/schemas. Next:\n"
             f"  handler validate {shown}\n"
             f"  handlerd -c {shown}\n"
-            f"  handler call ocr_extract path=scan.pdf --agent reader -c {shown}\n"
+            f"  cd ~/documents && handler -c {shown} call ocr_extract path=YOUR-SCAN.pdf --agent reader\n"
         )
     return 0
 

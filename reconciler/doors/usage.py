@@ -159,10 +159,13 @@ def nearest(word: str, known: list[str]) -> str:
     return found[0] if found else ""
 
 
-def path_shown(path: str) -> str:
-    """A path as a person would type it here: relative when it is near, else below ``~``, else whole."""
+def path_shown(path: str, *, anywhere: bool = False) -> str:
+    """A path as a person would type it here: relative when it is near, else below ``~``, else whole.
+
+    ``anywhere``: as it holds in every folder, for what is typed later.
+    """
     here = os.getcwd()  # noqa: PTH109 - pathlib is a third of a status
-    if path == here or path.startswith(here + os.sep):
+    if not anywhere and (path == here or path.startswith(here + os.sep)):
         return f".{path[len(here) :]}"
     home = os.environ.get("HOME", "")
     return f"~{path[len(home) :]}" if home and path.startswith(home + os.sep) else path
