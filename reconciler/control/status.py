@@ -31,6 +31,8 @@ _VERSION = "handler.status/v1"
 _SUMMARY = "summary.json"
 _PLAIN = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}")  # a name that is a file name everywhere
 
+_RANKS = ("False", "Unknown", "True")
+
 Key = tuple[str, str]
 
 
@@ -115,7 +117,7 @@ class Board:
         folders: set[Path] = set()
         count = 0
         try:
-            for key in sorted(self._pending, key=self._is_ready):
+            for key in sorted(self._pending, key=self._rank):
                 status = self._wanted.get(key)
                 folder = self._put(key, status) if status else self._remove(key)
                 self._pending.discard(key)
@@ -126,9 +128,11 @@ class Board:
             atomic.settle(folder for folder in folders if folder.is_dir())
         return count
 
-    def _is_ready(self, key: Key) -> bool:
+    def _rank(self, key: Key) -> tuple[int, Key]:
+        """What is not ready comes first, then what may be; the same order for the same objects."""
         status = self._wanted.get(key)
-        return status is None or _truth(status.conditions, "Ready").status == "True"
+        ready = _truth(status.conditions, "Ready").status if status else "True"
+        return _RANKS.index(ready), key
 
     def _put(self, key: Key, status: ObjectStatus) -> Path | None:
         """Write an object's file; its folder, or None when the file said the same."""
