@@ -222,6 +222,9 @@ class Relay:
         while (sock := self._dial(patience)) is not None:
             opened = time.monotonic()
             self._sock = sock
+            if self._ended:  # while this was being made: nothing was asked on it, and nobody would end it
+                self._close(sock)
+                return
             if self._fresh.locked():
                 self._fresh.release()
             if not started:

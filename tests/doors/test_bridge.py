@@ -451,3 +451,30 @@ def test_the_sentence_names_what_is_missing(world: Path, listen: Listen) -> None
     (run / "a/clerk/ocr.sock").touch()
     assert "does not answer" in bridge.why_not(door_of, None)
     assert "session 'abc' is over" in bridge.why_not(str(run / "s/abc/ocr.sock"), None)
+
+
+def test_a_stdin_that_ends_while_it_reconnects_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Lock()
+    never.acquire()
+    monkeypatch.setattr(bridge, "_read", never.acquire)
+    with socket.socket(socket.AF_UNIX) as router:
+        router.bind(str(tmp_path / "r.sock"))
+        router.listen()
+
+        class Ask:
+            dialled = 0
+
+            def door(self) -> str:
+                self.dialled += 1
+                relay._ended = self.dialled == 2  # as the other thread does, in the middle of a dial
+                return str(tmp_path / "r.sock")
+
+        relay = bridge.Relay(Ask())  # type: ignore[arg-type]
+        running = threading.Thread(target=relay.run, daemon=True)
+        running.start()
+        router.accept()[0].close()
+        with router.accept()[0]:
+            running.join(_DEADLINE_S)
+        assert not running.is_alive()
