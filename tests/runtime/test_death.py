@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,19 @@ def labelled(base: Path) -> list[int]:
     return found
 
 
+@contextmanager
+def sleeping(*command: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """A process that sleeps, once it carries its name: a start may return before the kernel shows that."""
+    with subprocess.Popen(command, executable="/bin/sleep") as process:
+        try:
+            name, shown = command[0].encode(), Path(f"/proc/{process.pid}/cmdline")
+            while not shown.read_bytes().startswith(name):
+                time.sleep(0.001)
+            yield process
+        finally:
+            process.kill()
+
+
 def owner(base: Path) -> str:
     return hashlib.sha256(os.fsencode((base / "state").resolve())).hexdigest()[:12]
 
@@ -133,7 +147,7 @@ def test_a_start_ends_what_carries_our_label(base: Path) -> None:
 
     (base / "state").mkdir()
     label = leftovers.label(owner(base), "left@0123456789ab")
-    with subprocess.Popen((label, "600"), executable="/bin/sleep") as left:
+    with sleeping(label, "600") as left:
         assert labelled(base) == [left.pid]
         asyncio.run(start())
         assert left.wait(GONE_S) == -signal.SIGKILL
@@ -150,7 +164,7 @@ def test_a_start_ends_what_lies_in_our_control_groups(base: Path) -> None:
         async with rig(base):
             pass
 
-    with subprocess.Popen(("sleep", "600")) as left:
+    with sleeping("sleep", "600") as left:
         limits.group("left@0123456789ab", SandboxPolicy()).admit(left.pid)
         asyncio.run(start())
         assert left.wait(GONE_S) == -signal.SIGKILL
@@ -158,7 +172,6 @@ def test_a_start_ends_what_lies_in_our_control_groups(base: Path) -> None:
 
 def test_another_owners_processes_are_left_alone(base: Path) -> None:
     label = leftovers.label("000000000000", "theirs@0123456789ab")
-    with subprocess.Popen((label, "600"), executable="/bin/sleep") as theirs:
+    with sleeping(label, "600") as theirs:
         assert leftovers.sweep(owner(base)) == 0
         assert theirs.poll() is None
-        theirs.kill()
