@@ -16,7 +16,7 @@ from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.resources import Agent, Binding
 from reconciler.model.routes import RouteTable
-from reconciler.model.status import InstanceSeen
+from reconciler.model.status import Held, InstanceSeen
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,7 +33,7 @@ class Facts:
     serving: RouteTable
     instances: Mapping[str, InstanceSeen]  # by binding@digest12
     unproven: Mapping[InstanceName, str] = field(default_factory=dict)
-    held: Mapping[ObjectRef, str] = field(default_factory=dict)  # removals that wait for `handler apply`
+    held: Mapping[ObjectRef, Held] = field(default_factory=dict)  # whose last form is kept, and why
     running: bool = True  # False: written without a controller
 
 

@@ -22,6 +22,7 @@ from reconciler.model.inventory import Inventory, Layer, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.recipes import folder_digest
 from reconciler.model.resources import Agent, Config, Project, Record
+from reconciler.model.status import Held
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
 
@@ -34,11 +35,11 @@ KIT = Path(__file__).resolve().parents[1] / "kit" / "handler_connector.py"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One decided look: the admission, what is desired, and removals that wait for ``handler apply``."""
+    """One decided look: the admission, what is desired, and what the source says otherwise and waits."""
 
     admission: Admission
     desired: Desired
-    held: Mapping[ObjectRef, str] = field(default_factory=dict)
+    held: Mapping[ObjectRef, Held] = field(default_factory=dict)
     changed: bool = True  # False: the same tree as last time
     waits: bool = False  # manual mode: the tree differs, and waits for `handler apply`
 
@@ -171,14 +172,14 @@ def _gone(before: Admission, inventory: Inventory) -> dict[ObjectRef, Resource[R
 
 def removals_that_wait(
     inventory: Inventory, gone: Mapping[ObjectRef, Resource[Record]], in_use: Collection[str]
-) -> dict[ObjectRef, str]:
+) -> dict[ObjectRef, Held]:
     """Bindings whose file is ``gone`` but which an open session uses or an agent still selects, and why they
     wait.
 
     With a binding its connector is held too when the configuration removed both.
     """
     selected = _selected(inventory)
-    held: dict[ObjectRef, str] = {}
+    held: dict[ObjectRef, Held] = {}
     for ref, resource in gone.items():
         if ref.kind is not Kind.BINDING or _is_refused(inventory, resource):
             continue
@@ -186,11 +187,15 @@ def removals_that_wait(
         if ref.name in in_use:
             consumers.append("an open session")
         if consumers:
-            held[ref] = f"its file is gone, but {', '.join(consumers)} uses it: `handler apply` removes it"
+            held[ref] = _waits(f"its file is gone, but {', '.join(consumers)} uses it")
             connector = ObjectRef(Kind.CONNECTOR, getattr(resource.spec, "connector", None) or "")
             if connector in gone:
-                held[connector] = f"its files are gone, but {ref} uses it: `handler apply` removes it"
+                held[connector] = _waits(f"its files are gone, but {ref} uses it")
     return held
+
+
+def _waits(why: str) -> Held:
+    return Held("AwaitingApply", f"{why}: `handler apply` removes it")
 
 
 def _is_refused(inventory: Inventory, resource: Resource[Record]) -> bool:

@@ -84,8 +84,8 @@ def _conditions(
 
 def _synced(index: Index, ref: ObjectRef, refused: tuple[Problem, ...]) -> Condition:
     facts = index.facts
-    if ref in facts.held:
-        return Condition("Synced", "False", "AwaitingApply", facts.held[ref])
+    if held := facts.held.get(ref):
+        return Condition("Synced", "False", held.reason, held.message)
     if ref in facts.admission.retained:
         return Condition("Synced", "False", "LastGoodRetained", "the last admitted form stays in force")
     if refused:

@@ -55,6 +55,14 @@ def settle(old: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Why an object's last form stays in force although its source says otherwise: its ``Synced`` is False."""
+
+    reason: Reason  # AwaitingApply, PruneBlocked, …
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceSeen:
     """What is observed of one instance: asked of the supervisor, never remembered from a wish."""
 

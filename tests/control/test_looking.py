@@ -74,9 +74,9 @@ def test_a_removal_that_an_agent_or_a_session_needs_waits_for_an_apply(
     one = looker()
     decided(one.look(()))
     (place.config / "bindings" / "ocr-a.toml").unlink()
-    assert "agent/clerk" in decided(one.look(())).held[OCR]
+    assert "agent/clerk" in decided(one.look(())).held[OCR].message
     (place.config / "agents" / "clerk.toml").unlink()
-    assert "an open session" in decided(one.look({"ocr-a"})).held[OCR]
+    assert "an open session" in decided(one.look({"ocr-a"})).held[OCR].message
     look = decided(one.look(()))
     assert not look.held
     assert OCR not in look.admission.in_force

@@ -11,7 +11,7 @@ from reconciler.control import say, serving
 from reconciler.control.facts import Facts
 from reconciler.control.telling import Teller
 from reconciler.model.names import InstanceName, Kind, ObjectRef
-from reconciler.model.status import InstanceSeen, ObjectStatus
+from reconciler.model.status import Held, InstanceSeen, ObjectStatus
 from reconciler.plan.desired import desire
 from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding, connector, interface
 
@@ -98,7 +98,9 @@ class Controller:
             self.serving,
             {one.name: one for one in self.instances.values()},
             {name: data.draw(st.sampled_from(["it starts", "it fails"])) for name in unproven},
-            dict.fromkeys(held, "its file is gone") if data.draw(st.booleans()) else {},
+            dict.fromkeys(held, Held("AwaitingApply", "its file is gone"))
+            if data.draw(st.booleans())
+            else {},
         )
 
 
