@@ -56,7 +56,7 @@ def settle(old: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why an object's last form stays in force although its source says otherwise: its ``Synced`` is False."""
+    """Why an object's last form is kept though its source says otherwise: its ``Synced`` is False."""
 
     reason: Reason  # AwaitingApply, PruneBlocked, …
     message: str
