@@ -16,6 +16,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("diff", "", "what an apply would change, and whom it touches (also: plan)"),
     ("apply", "[--wait]", "reconcile now and say what became of it"),
     ("rebind", "AGENT INTERFACE BINDING", "edit the one value that selects a binding"),
+    ("suspend", "KIND/NAME", "no new calls of a binding, no new sessions of an agent"),
+    ("resume", "KIND/NAME", "end a suspension"),
     ("lock add", "REF", "publish an interface version: freeze it in handler.lock"),
     ("status", "[-w]", "one screen: what is ready, what is not, and why"),
     ("get", "KIND [NAME]", "a table of one kind of object"),

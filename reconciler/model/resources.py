@@ -427,6 +427,8 @@ class Agent(Record):
     """The lowest class of the data that it handles."""
     suspend: bool = False
     """Whether new sessions are refused."""
+    suspend_reason: Text = ""
+    """Why, for whoever reads the status."""
     drift: Literal["off", "report", "correct"] = "correct"
     """What happens when its rendered files are no longer what was written."""
 

@@ -127,11 +127,12 @@ def _same_contract(one: Contract, other: Contract) -> bool:
 
 
 def _suspended(agent: Resource[Agent]) -> Problem:
+    reason = agent.spec.suspend_reason
     return Problem(
         code="A401",
-        what=f"agent '{agent.ref.name}' is suspended",
+        what=f"agent '{agent.ref.name}' is suspended" + (f": {reason}" if reason else ""),
         why="a suspended agent opens no new session",
-        mend="delete 'suspend', or write suspend = false",
+        mend=f"run `handler resume {agent.ref}`, or write suspend = false",
         at=Span(agent.file),
         path=("suspend",),
         about=agent.ref,

@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.config import lock as locks
 from reconciler.control import folders
-from reconciler.doors import rebinding, scaffolding
+from reconciler.doors import editing, scaffolding
 from reconciler.doors.usage import Stopped
 from tests.doors.conftest import World
 
@@ -92,10 +92,10 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
     file = tmp_path / "clerk.toml"
     file.write_bytes(b"theirs")
     with pytest.raises(Stopped, match="changed in the meantime"):
-        rebinding._save(file, b"ours before", b"ours after")
+        editing.write(file, b"ours before", b"ours after")
     assert file.read_bytes() == b"theirs"
     file.chmod(0o640)
-    rebinding._save(file, b"theirs", b"new")
+    editing.write(file, b"theirs", b"new")
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"new", 0o640)
 
 

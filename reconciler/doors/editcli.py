@@ -1,0 +1,42 @@
+"""The command lines of what edits, lays out or traces files: their words for click.
+
+Kept apart from ``doors.cli``, which takes them in, so that neither grows out of hand.
+"""
+# ruff: noqa: PLC0415 - a command pays for its own rooms and for no other's
+
+import click
+
+from reconciler.doors import usage
+
+
+@click.command("suspend")
+@click.argument("subject", metavar="binding/NAME|agent/NAME")
+@click.option("--reason", default="", help="Why, for whoever reads the status.")
+@click.pass_obj
+def _suspend(settings: usage.Settings, subject: str, reason: str) -> int:
+    """Suspend a binding (no new call) or an agent (no new session), by its file.
+
+    \b
+      handler suspend binding/ocr-mistral --reason "the bill of May"
+
+    Exit: 0 saved, 1 it would not be admitted, 2 wrong command line.
+    """
+    from reconciler.doors import suspending
+
+    return suspending.suspend(settings, subject, reason)
+
+
+@click.command("resume")
+@click.argument("subject", metavar="binding/NAME|agent/NAME")
+@click.pass_obj
+def _resume(settings: usage.Settings, subject: str) -> int:
+    """End what 'handler suspend' began, by the same file.
+
+    Exit: 0 saved, 1 it would not be admitted, 2 wrong command line.
+    """
+    from reconciler.doors import suspending
+
+    return suspending.resume(settings, subject)
+
+
+COMMANDS: tuple[click.Command, ...] = (_suspend, _resume)
