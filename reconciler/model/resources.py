@@ -9,7 +9,7 @@ under a key is its documentation: ``config.schemas`` puts it into the JSON Schem
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -242,7 +242,7 @@ class Connector(Record):
 # binding
 
 
-class SecretReference(Record):
+class SecretReference(Record):  # noqa: PLW1641 - frozen: pydantic makes its hash
     """Where a secret is found; never the secret. Exactly one of the forms."""
 
     command: Annotated[Seq[str], Field(min_length=1, examples=[["pass", "show", "vendor/key"]])] | None = None
@@ -265,6 +265,10 @@ class SecretReference(Record):
     """A file encrypted with age."""
     sops: dict[str, str] | str | None = None
     """A value in a file encrypted with sops."""
+
+    if TYPE_CHECKING:  # a reference equals references alone: never what was found behind one
+
+        def __eq__(self, other: "SecretReference") -> bool: ...  # type: ignore[override]
 
 
 class InstanceBounds(Record):
