@@ -9,8 +9,10 @@ file's
 age says when its content last changed. A full disk raises OSError and leaves the old file.
 """
 
+# pathlib costs more than the writing where ten thousand files are written.
+# ruff: noqa: PTH104, PTH108
+
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,9 +24,9 @@ def write(path: Path, data: bytes, *, durable: bool = True) -> bool:
     """Make ``path`` hold ``data``; False when it did already. Raises OSError and leaves the old file as it
     was.
 
-    The folder must exist. A symlink at ``path`` is replaced, never followed. With ``durable=False`` the
-    caller
-    promises to call ``settle`` for the folder once, after the last of several files.
+    The folder must exist. A symlink at ``path`` is replaced, never followed. With ``durable=False`` nothing
+    waits for the disk: for files that are made anew from other ones, since a power cut (never a crash of
+    ours) may leave such a file old, empty or gone.
     """
     mode = _MODE
     fd = _open_old(path)
@@ -36,27 +38,18 @@ def write(path: Path, data: bytes, *, durable: bool = True) -> bool:
             mode = status.st_mode & 0o777
         finally:
             os.close(fd)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_MARK}")
+    folder, name = os.path.split(path)
+    temporary = f"{folder}/.{name}.{os.getpid()}{_MARK}"
     try:
-        _fill(temporary, data, mode)
-        temporary.rename(path)
+        _fill(temporary, data, mode, durable=durable)
+        os.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise
     if durable:
-        settle((path.parent,))
+        _settle(path.parent)
     return True
-
-
-def settle(folders: Iterable[Path]) -> None:
-    """Make the names in these folders durable: what was renamed or removed stays so after a power cut."""
-    for folder in folders:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def sweep(folder: Path) -> None:
@@ -73,15 +66,33 @@ def write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _fill(path: Path, data: bytes, mode: int) -> None:
-    path.unlink(missing_ok=True)  # a killed writer's of the same number
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+def _settle(folder: Path) -> None:
+    """Make the names in a folder durable: what was renamed stays so after a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fchmod(fd, mode)  # the mask must not narrow a mode that the old file had
-        write_all(fd, data)
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _fill(path: str, data: bytes, mode: int, *, durable: bool) -> None:
+    fd = _open_new(path, mode)
+    try:
+        os.fchmod(fd, mode)  # the mask must not narrow a mode that the old file had
+        write_all(fd, data)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _open_new(path: str, mode: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, mode)
+    except FileExistsError:  # a killed writer's of the same number
+        os.unlink(path)
+        return os.open(path, flags, mode)
 
 
 def _open_old(path: Path) -> int | None:

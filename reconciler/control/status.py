@@ -2,6 +2,8 @@
 asked.
 
 A file is written whole or not at all, and only when what it says changed, so its age says when that was.
+The summary waits for the disk. An object's file does not: whatever a power cut leaves of it, the next
+controller writes it anew, since it takes none for told that it did not write itself.
 Since when a condition holds is settled here and survives a restart, because the files are read back. What
 cannot be written (a full disk, a folder made read-only) is one line in the log, ``fault``, and another try
 at the next publishing: serving goes on.
@@ -114,18 +116,11 @@ class Board:
         if not self._swept:
             self._sweep()
             self._pending |= self._told.keys() - self._wanted.keys()
-        folders: set[Path] = set()
         count = 0
-        try:
-            for key in sorted(self._pending, key=self._rank):
-                status = self._wanted.get(key)
-                folder = self._put(key, status) if status else self._remove(key)
-                self._pending.discard(key)
-                if folder is not None:
-                    folders.add(folder)
-                    count += 1
-        finally:
-            atomic.settle(folder for folder in folders if folder.is_dir())
+        for key in sorted(self._pending, key=self._rank):
+            status = self._wanted.get(key)
+            count += self._put(key, status) if status else self._remove(key)
+            self._pending.discard(key)
         return count
 
     def _rank(self, key: Key) -> tuple[int, Key]:
@@ -134,17 +129,21 @@ class Board:
         ready = _truth(status.conditions, "Ready").status if status else "True"
         return _RANKS.index(ready), key
 
-    def _put(self, key: Key, status: ObjectStatus) -> Path | None:
-        """Write an object's file; its folder, or None when the file said the same."""
+    def _put(self, key: Key, status: ObjectStatus) -> bool:
+        """Write an object's file; False when it said the same."""
         before = self._told.get(key)
         if before is not None and before.status == status:
-            return None
+            return False
         path = self._path(key)
         told = self._settled(status, before or _read(path))
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        written = atomic.write(path, _document(told), durable=False)
+        document = _document(told)
+        try:
+            written = atomic.write(path, document, durable=False)
+        except FileNotFoundError:  # the first of its folder
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            written = atomic.write(path, document, durable=False)
         self._note(key, told)
-        return path.parent if written else None
+        return written
 
     def _note(self, key: Key, told: _Told) -> None:
         place = bisect_left(self._order, key)
@@ -171,10 +170,10 @@ class Board:
         types = {condition.type for condition in now}
         return tuple(condition for condition in was if condition.type in types)
 
-    def _remove(self, key: Key) -> Path | None:
-        """Remove an object's file; the folder that lost a name, or None when nothing was told of it."""
+    def _remove(self, key: Key) -> bool:
+        """Remove an object's file; False when nothing was told of it."""
         if key not in self._told:
-            return None
+            return False
         path = self._path(key)
         path.unlink(missing_ok=True)
         del self._told[key]
@@ -182,8 +181,7 @@ class Board:
         del self._order[place], self._rows[place]
         if path.parent != self._folder / key[0] and not any(path.parent.iterdir()):
             path.parent.rmdir()  # the last version of an interface
-            return path.parent.parent
-        return path.parent
+        return True
 
     def _path(self, key: Key) -> Path:
         kind, name = key
