@@ -1,28 +1,20 @@
 """What was admitted last, on disk: the files behind every form in force, so that a restart serves the same.
 
-One append-only file of batches, ``<state>/admitted/journal``. A batch is written by one call, reaches the
-disk before ``save`` returns, and ends with a line that holds its digest: one that a crash cut short, or
-that a disk spoilt, is no batch, and reading ends before it. When more than half of the file is outdated it
-is written anew, whole or not at all. Only the configuration's own files are kept: what ships with the
-product comes from there.
-
-batch  = record* end
-record = {"path": …, "size": n, "sha256": …, "executable": true} LF bytes LF | {"gone": path} LF
-end    = {"end": sha256 of everything before it in the batch, then the revision; "revision": …} LF
+One append-only file of batches (``batches``), ``<state>/admitted/journal``. A batch is written by one call
+and reaches the disk before ``save`` returns. When more than half of the file is outdated it is written anew,
+whole or not at all, with the last revisions that ``history`` keeps. Only the configuration's own files are
+kept: what ships with the product comes from there.
 """
 
-import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from reconciler.admission.admit import Admission
 from reconciler.admission.view import inside, whole_path
-from reconciler.control import atomic
+from reconciler.control import atomic, batches, history
+from reconciler.control.batches import Batch, Kept, Note
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Layer, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
@@ -31,36 +23,21 @@ from reconciler.model.resources import Record
 _FILE = "journal"
 _LOCK = "handler.lock"
 _SLACK_BYTES = 1 << 20  # outdated bytes that are not worth a rewriting
-_LONGEST_LINE = 8192  # of a record's head: a path has at most 4 KiB
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """One file as it is on disk."""
-
-    data: bytes
-    executable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Replay:
-    """What reading the journal gave, and how many of its bytes are whole batches."""
-
-    files: dict[str, _Kept]
-    revision: str
-    whole_bytes: int
 
 
 class Admitted:
     """The last admitted files of one configuration. One writer: the controller that holds the lock."""
 
-    def __init__(self, folder: Path) -> None:
-        """Nothing is read or made before ``load`` or ``save``."""
+    def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
+        """``now`` is the wall clock. Nothing is read or made before ``load`` or ``save``."""
+        self.history: tuple[history.Entry, ...] = ()  # the newest first; of what was loaded or saved
         self._path = folder / _FILE
-        self._files: dict[str, _Kept] = {}
+        self._now = now
+        self._files: dict[str, Kept] = {}
+        self._weight = 0  # the sum of these files' weights
         self._live_bytes = 0  # of these files
+        self._whole_bytes = 0  # of the journal when it was last written anew
         self._forms: Mapping[ObjectRef, Resource[Record]] | None = None  # what was saved last, once it was
-        self._revision = ""
         self._size_bytes: int | None = None  # None: not read yet
 
     def load(self) -> Tree:
@@ -72,26 +49,34 @@ class Admitted:
         executable = frozenset(path for path, kept in self._files.items() if kept.executable)
         return Tree(self._revision, files, {}, executable)
 
-    def save(self, admission: Admission) -> bool:
+    def save(self, admission: Admission, seconds: float = 0.0) -> bool:
         """Make what is in force durable; False when it was already. Raises OSError and leaves what was
-        saved.
+        saved. ``seconds`` is how long it took to decide.
         """
         if self._size_bytes is None:
             self._replay()
         changes = self._changes(admission)
         revision = admission.inventory.revision
         if changes or revision != self._revision:
-            self._append(changes, revision)
+            self._append(changes, Note(revision, self._now(), seconds, len(admission.refused)))
         self._forms = admission.in_force
         return bool(changes)
 
-    def _changes(self, admission: Admission) -> dict[str, _Kept | None]:
+    def past(self, digest: str) -> history.Past | None:
+        """A revision that is kept, with its files, by the digest of its content. Raises OSError."""
+        return next((past for past in history.read(self._path) if past.entry.digest == digest), None)
+
+    @property
+    def _revision(self) -> str:
+        return self.history[0].revision if self.history else ""
+
+    def _changes(self, admission: Admission) -> dict[str, Kept | None]:
         """Every path whose file is not as it was kept; None: it is in force no more."""
         odd = moved(self._forms or {}, admission.in_force)
         now = dict(file for form in _ours(admission.in_force, odd) for file in _files(form))
         was = {path for form in _ours(self._forms or {}, odd) for path in _paths(form)}
         gone = (self._files.keys() if self._forms is None else was & self._files.keys()) - now.keys()
-        changes: dict[str, _Kept | None] = {
+        changes: dict[str, Kept | None] = {
             path: kept for path, kept in now.items() if self._files.get(path) != kept
         }
         changes.update(dict.fromkeys(gone - {_LOCK}))
@@ -100,7 +85,7 @@ class Admitted:
             changes[_LOCK] = lock
         return changes
 
-    def _lock(self, admission: Admission) -> _Kept | None:
+    def _lock(self, admission: Admission) -> Kept | None:
         """The lock under which these forms were admitted: not the newest where an interface keeps its last
         form.
         """
@@ -109,27 +94,31 @@ class Admitted:
             if ref.kind is Kind.INTERFACE and form is not None and form.layer is Layer.CONFIG:
                 return self._files.get(_LOCK)
         data = admission.inventory.trees[Layer.CONFIG].files.get(_LOCK)
-        return _Kept(data, executable=False) if data is not None else None
+        return Kept(data, executable=False) if data is not None else None
 
-    def _append(self, changes: Mapping[str, _Kept | None], revision: str) -> None:
-        files, live = dict(self._files), self._live_bytes
+    def _append(self, changes: batches.Changes, note: Note) -> None:
+        files, live = self._files, self._live_bytes
+        weight = self._weight + history.change(files, changes)
         for path, kept in changes.items():
-            if (old := files.pop(path, None)) is not None:
-                live -= len(old.data)
-            if kept is not None:
-                files[path] = kept
-                live += len(kept.data)
-        batch, size = _batch(changes, revision), self._size_bytes or 0
+            live += len(kept.data if kept else b"") - (len(files[path].data) if path in files else 0)
+        batch, size = batches.encoded(changes, note), self._size_bytes or 0
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if size == 0 or size + len(batch) > 2 * live + _SLACK_BYTES:
-            batch = _batch(files, revision)
+        if size + len(batch) > 2 * max(live, self._whole_bytes) + _SLACK_BYTES or size == 0:
+            batch = self._compacted(changes, note) if size else batch
             atomic.write(self._path, batch)
-            self._size_bytes = len(batch)
+            self._size_bytes = self._whole_bytes = len(batch)
         else:
             self._size_bytes = None  # until it is known to be there, nothing is known
             _append_at(self._path, size, batch)
             self._size_bytes = size + len(batch)
-        self._files, self._live_bytes, self._revision = files, live, revision
+        history.edit(files, changes)
+        self._live_bytes, self._weight = live, weight
+        self.history = history.noted(self.history, batches.digest(weight), note)
+
+    def _compacted(self, changes: batches.Changes, note: Note) -> bytes:
+        """The journal with these changes, less what is outdated."""
+        data = self._path.read_bytes()[: self._size_bytes]
+        return history.compacted(history.pasts([*batches.decoded(data), Batch(changes, note, len(data))]))
 
     def _replay(self) -> None:
         try:
@@ -137,10 +126,11 @@ class Admitted:
         except FileNotFoundError:
             data = b""
         atomic.sweep(self._path.parent)
-        replay = _replayed(data)
-        self._files, self._revision = replay.files, replay.revision
+        replay = history.replayed(batches.decoded(data))
+        self._files, self._weight, self.history = replay.files, replay.weight, replay.entries
         self._size_bytes = replay.whole_bytes
         self._live_bytes = sum(len(kept.data) for kept in self._files.values())
+        self._whole_bytes = 0
         self._forms = None
 
 
@@ -156,72 +146,6 @@ def _append_at(path: Path, size_bytes: int, batch: bytes) -> None:
         os.close(fd)
 
 
-def _batch(changes: Mapping[str, _Kept | None], revision: str) -> bytes:
-    parts = [part for path in sorted(changes) for part in _record(path, changes[path])]
-    body = b"".join(parts)
-    return body + orjson.dumps({"end": _seal(body, revision), "revision": revision}) + b"\n"
-
-
-def _seal(body: bytes, revision: str) -> str:
-    whole = hashlib.sha256(body)
-    whole.update(revision.encode())
-    return whole.hexdigest()
-
-
-def _record(path: str, kept: _Kept | None) -> Iterator[bytes]:
-    if kept is None:
-        yield orjson.dumps({"gone": path}) + b"\n"
-        return
-    head = {
-        "path": path,
-        "size": len(kept.data),
-        "sha256": hashlib.sha256(kept.data).hexdigest(),
-        "executable": kept.executable,
-    }
-    yield orjson.dumps(head) + b"\n"
-    yield kept.data
-    yield b"\n"
-
-
-def _replayed(data: bytes) -> _Replay:
-    """Every whole batch of a journal, in order, up to the first that is not."""
-    files: dict[str, _Kept] = {}
-    revision, start, place = "", 0, 0
-    changes: dict[str, _Kept | None] = {}
-    while (head := _head(data, place)) is not None:
-        body_end, place = place, data.index(b"\n", place) + 1
-        if "end" in head:
-            named = str(head.get("revision", ""))
-            if head["end"] != _seal(data[start:body_end], named):
-                break
-            for path, kept in changes.items():
-                if kept is None:
-                    files.pop(path, None)
-                else:
-                    files[path] = kept
-            revision, start, changes = named, place, {}
-        elif "gone" in head:
-            changes[str(head["gone"])] = None
-        else:
-            size = head.get("size")
-            if not isinstance(size, int) or size < 0 or place + size >= len(data):
-                break
-            changes[str(head.get("path"))] = _Kept(data[place : place + size], bool(head.get("executable")))
-            place += size + 1
-    return _Replay(files, revision, start)
-
-
-def _head(data: bytes, place: int) -> dict[str, Any] | None:
-    end = data.find(b"\n", place, place + _LONGEST_LINE)
-    if end < 0:
-        return None
-    try:
-        head = orjson.loads(data[place:end])
-    except orjson.JSONDecodeError:
-        return None
-    return head if isinstance(head, dict) else None
-
-
 def _ours(
     forms: Mapping[ObjectRef, Resource[Record]], refs: Iterable[ObjectRef]
 ) -> Iterator[Resource[Record]]:
@@ -230,11 +154,11 @@ def _ours(
     return (form for form in found if form is not None and form.layer is Layer.CONFIG)
 
 
-def _files(form: Resource[Record]) -> Iterator[tuple[str, _Kept]]:
+def _files(form: Resource[Record]) -> Iterator[tuple[str, Kept]]:
     """An object's files by their path from the configuration's root."""
     for path, data in inside(form).items():
         whole = _whole(form, path)
-        yield whole, _Kept(data, whole in form.executable or path in form.executable)
+        yield whole, Kept(data, whole in form.executable or path in form.executable)
 
 
 def _paths(form: Resource[Record]) -> Iterator[str]:
