@@ -92,6 +92,18 @@ _UNREAD = {
         "what cannot be read is not taken for removed",
         "make it readable for whoever runs the controller",
     ),
+    "lfs": (
+        "S221",
+        "it is a pointer of Git LFS, not the file itself",
+        "the content lies outside of what git stores, and nothing is fetched",
+        "run `git lfs pull`, or keep the file itself in git: a commit holds only pointers",
+    ),
+    "submodule": (
+        "S222",
+        "it is a submodule whose files are not here",
+        "nothing is fetched while a configuration is read",
+        "run `git submodule update --init`",
+    ),
     "name": ("S219", "the name of a file is not UTF-8", "a digest covers the names of files", "rename it"),
 }
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import watchfiles
 
-from reconciler.control import revision, walk
+from reconciler.control import repository, revision, walk
 from reconciler.model.identity import Edited
 from reconciler.model.inventory import Layer, Tree
 
@@ -76,10 +76,10 @@ class Source:
         self._clock = clock
         self._files: Mapping[str, walk.File] = {}
         self._tree: Tree | None = None
-        self._where = revision.Where()
+        self._where = repository.Where()
         self._identity: tuple[int, int] | None = None
         self._lock: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the last one met, and when it was
-        self._reviser = revision.Reviser((*walk.FOLDERS, *walk.FILES))
+        self._reviser = revision.Reviser((*walk.FOLDERS, *walk.FILES), walk.ignored)
 
     def scan(self) -> Tree | Busy | Gone:
         """Look at everything. Unchanged: one look, and the same tree; changed: what changed is read, and a
@@ -119,7 +119,7 @@ class Source:
             if (busy := self._at_work(before)) is not None:
                 return busy
             reading = read(fd)
-            if before != revision.where(self.root, before):
+            if before != repository.where(self.root, before):
                 raise walk.Unstable("git moved on")
             return self._at_work(before) or self._accepted(fd, before, reading)
         except walk.Unstable as moved:
@@ -131,15 +131,15 @@ class Source:
         finally:
             os.close(fd)
 
-    def _place(self, *, whole: bool) -> revision.Where:
+    def _place(self, *, whole: bool) -> repository.Where:
         if self._layer is Layer.CATALOG:
-            return revision.Where()
-        return revision.where(_real(self.root)) if whole else revision.where(self.root, self._where)
+            return repository.Where()
+        return repository.where(_real(self.root)) if whole else repository.where(self.root, self._where)
 
-    def _at_work(self, where: revision.Where) -> Busy | None:
+    def _at_work(self, where: repository.Where) -> Busy | None:
         if where.repository is None:
             return None
-        found = revision.marker(where.repository, self._wall_ns() / 1e9)
+        found = repository.marker(where.repository, self._wall_ns() / 1e9)
         if found is None:
             self.warnings = ()
             return None
@@ -188,7 +188,7 @@ class Source:
                 files[path] = now
         return _Reading(files, changed)
 
-    def _accepted(self, fd: int, where: revision.Where, reading: "_Reading") -> Tree | Gone:
+    def _accepted(self, fd: int, where: repository.Where, reading: "_Reading") -> Tree | Gone:
         identity = _identity(os.fstat(fd))
         if identity != _identity_of(self.root):
             raise walk.Unstable("the folder was replaced")
@@ -203,9 +203,9 @@ class Source:
             self._tree = self._named(where, reading)
         return self._tree
 
-    def _named(self, where: revision.Where, reading: "_Reading") -> Tree:
+    def _named(self, where: repository.Where, reading: "_Reading") -> Tree:
         """The tree of what was read; the last one itself when neither its revision nor its bytes are new."""
-        tree = _changed_tree(self._tree or Tree("", {}), reading)
+        tree = changed_tree(self._tree or Tree("", {}), reading.files, reading.changed)
         name = self._reviser.name(where, tree, reading.changed, self._clock())
         if self._tree is not None and not reading.changed and name == self._tree.revision:
             return self._tree
@@ -224,10 +224,11 @@ def _differs(file: walk.File | None, other: walk.File | None) -> bool:
     return file is not other and (file is None or not file.same(other))
 
 
-def _changed_tree(last: Tree, reading: _Reading) -> Tree:
+def changed_tree(last: Tree, now: Mapping[str, walk.File], changed: Collection[str]) -> Tree:
+    """The tree of these files, of which only ``changed`` paths differ from the last one; unnamed."""
     files, faults, executable = Edited(last.files), dict(last.faults), set(last.executable)
-    for path in reading.changed:
-        file = reading.files.get(path)
+    for path in changed:
+        file = now.get(path)
         fault, data = (file.fault, file.data) if file is not None else (None, None)
         faults.pop(path, None)
         executable.discard(path)

@@ -49,6 +49,7 @@ _BACKUPS = (
     "___jb_tmp___",
     "___jb_old___",
 )
+_LFS = b"version https://git-lfs.github.com/spec/"  # the first line of every pointer, by its specification
 _SED = re.compile(r"sed[A-Za-z0-9]{6}")  # what `sed -i` writes before it renames
 
 Signature = tuple[int, int, int, int, int]  # size, mtime, ctime (ns), inode, mode
@@ -185,7 +186,7 @@ class Walk:
                     self._file(fd, entry, prefix + name)
 
     def _below(self, fd: int, name: str, path: str, depth: int) -> None:
-        if (shown := _printable(path)) != path:
+        if (shown := printable(path)) != path:
             self._fault(shown, Fault("name", "its name is not UTF-8"))
             return
         if depth >= _MAX_DEPTH:
@@ -220,7 +221,7 @@ class Walk:
         return True
 
     def _file(self, fd: int, entry: "os.DirEntry[str]", path: str) -> None:
-        if (shown := _printable(path)) != path:
+        if (shown := printable(path)) != path:
             self._take(
                 shown, File((0, 0, 0, 0, 0), None, Fault("name", "its name is not UTF-8"), unsure=False)
             )
@@ -260,6 +261,8 @@ class Walk:
             raise Unstable(name)
         if known is not None and known.data == data:
             data = known.data
+        if (fault := content_fault(data)) is not None:
+            return File(signature, None, fault, self._unsure(status.st_mtime_ns))
         self._bytes += len(data)
         return File(signature, data, None, self._unsure(status.st_mtime_ns))
 
@@ -268,12 +271,7 @@ class Walk:
             return Fault("symlink", "symlinks are not followed")
         if not stat.S_ISREG(status.st_mode):
             return Fault("special", _kind_of(status.st_mode))
-        limit = MAX_TEXT_BYTES if name.endswith(_TEXT) else MAX_FILE_BYTES
-        if status.st_size > limit:
-            return Fault("too_large", f"{status.st_size} bytes, more than {limit}")
-        if self._bytes + status.st_size > _MAX_TREE_BYTES:
-            return Fault("too_large", f"all files together have more than {_MAX_TREE_BYTES} bytes")
-        return None
+        return size_fault(name, status.st_size, self._bytes)
 
     def _fault(self, path: str, fault: Fault) -> None:
         """A folder's fault stands at the folder and at every file that was known below it: none is taken for
@@ -286,6 +284,21 @@ class Walk:
     def _unsure(self, mtime_ns: int) -> bool:
         window = _COARSE_NS if mtime_ns % 1_000_000_000 == 0 else _RECENT_NS
         return -window < mtime_ns - self.now_ns < _MAX_WALK_NS
+
+
+def size_fault(name: str, size_bytes: int, held_bytes: int) -> Fault | None:
+    """Why a file of this size is not read, where ``held_bytes`` of others are; None when it is."""
+    limit = MAX_TEXT_BYTES if name.endswith(_TEXT) else MAX_FILE_BYTES
+    if size_bytes > limit:
+        return Fault("too_large", f"{size_bytes} bytes, more than {limit}")
+    if held_bytes + size_bytes > _MAX_TREE_BYTES:
+        return Fault("too_large", f"all files together have more than {_MAX_TREE_BYTES} bytes")
+    return None
+
+
+def content_fault(data: bytes) -> Fault | None:
+    """Why bytes are not what they stand for: a pointer of Git LFS, whose file is elsewhere; else None."""
+    return Fault("lfs") if data.startswith(_LFS) else None
 
 
 def ignored(name: str) -> bool:
@@ -339,7 +352,7 @@ def _kind_of(mode: int) -> str:
     return "a device"
 
 
-def _printable(path: str) -> str:
+def printable(path: str) -> str:
     """The path as text that can be shown and written: bytes that are no UTF-8 become escapes."""
     if path.isascii():
         return path
