@@ -85,19 +85,19 @@ def _item(here: Any, part: str | int, path: Path) -> Any:
 
 def _prove(after: str, wanted: object, lost: Any) -> None:
     try:
-        same = _same(tomli.loads(after), wanted)
+        proven = same(tomli.loads(after), wanted)
     except (ValueError, RecursionError):
-        same = False
-    if not same:
+        proven = False
+    if not proven:
         raise ValueError("cannot make this edit without changing something else: change the file by hand")
     if lost:
         raise ValueError("cannot make this edit without losing a comment: change the file by hand")
 
 
-def _same(one: object, other: object) -> bool:
+def same(one: object, other: object) -> bool:
     """Equal in value and in type at every level: 1, 1.0 and true are three values, and NaN is itself."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(item, other[key]) for key, item in one.items())
+        return one.keys() == other.keys() and all(same(item, other[key]) for key, item in one.items())
     if isinstance(one, list) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and (one == other or (one != one and other != other))

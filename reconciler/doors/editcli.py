@@ -39,4 +39,25 @@ def _resume(settings: usage.Settings, subject: str) -> int:
     return suspending.resume(settings, subject)
 
 
-COMMANDS: tuple[click.Command, ...] = (_suspend, _resume)
+@click.command("fmt")
+@click.argument("paths", nargs=-1, metavar="[PATH…]")
+@click.option("--check", is_flag=True, help="Only show what would change; 1 when something would.")
+@click.pass_obj
+def _fmt(settings: usage.Settings, paths: tuple[str, ...], check: bool) -> int:  # noqa: FBT001 - click's way
+    """Lay TOML files out in one way: comments kept, no value changed, no key moved.
+
+    Left alone: published interface versions, connectors that a binding pins, handler.lock, links. A connector
+    of your own that is laid out anew has another digest, so a new instance of it replaces the running one.
+
+    \b
+      handler fmt --check
+      handler fmt agents/reader.toml
+
+    Exit: 0 all are laid out, 1 one is not (--check) or is no TOML, 2 could not run.
+    """
+    from reconciler.doors import formatting
+
+    return formatting.run(settings, paths, check=check)
+
+
+COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt)

@@ -11,7 +11,17 @@ import sys
 from reconciler.doors import usage
 
 _TABLES = ("status", "get", "describe")
-_COULD_NOT = {"validate", "diff", "plan", "apply", "status", "get", "describe"}  # 2 means "could not run"
+_COULD_NOT = {
+    "validate",
+    "fmt",
+    "convert",
+    "diff",
+    "plan",
+    "apply",
+    "status",
+    "get",
+    "describe",
+}  # 2 means "could not run"
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
 

@@ -18,6 +18,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("rebind", "AGENT INTERFACE BINDING", "edit the one value that selects a binding"),
     ("suspend", "KIND/NAME", "no new calls of a binding, no new sessions of an agent"),
     ("resume", "KIND/NAME", "end a suspension"),
+    ("fmt", "[--check] [PATH…]", "one layout for every TOML file, comments kept"),
     ("lock add", "REF", "publish an interface version: freeze it in handler.lock"),
     ("status", "[-w]", "one screen: what is ready, what is not, and why"),
     ("get", "KIND [NAME]", "a table of one kind of object"),
