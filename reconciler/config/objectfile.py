@@ -147,6 +147,22 @@ class ServiceSeen(Document):
     """The key, like `services.ocr`."""
 
 
+class AttemptSeen(Document):
+    """One form of an object and what became of it."""
+
+    digest: str
+    """`sha256:…` of its source."""
+    status: Literal["Applied", "Refused", "Waiting", "Held", "Admitted"]
+    """What became of it: in force; refused; an earlier form serves until it answers; held back until a person
+    agrees; admitted without a controller."""
+    at: str
+    """When, as an ISO instant in UTC."""
+    count: int
+    """How often it was taken up."""
+    seconds: float
+    """How long that took, from the look that took it up."""
+
+
 class StatusFile(Document):
     """All that is known of one object: `status/KIND/NAME.json`."""
 
@@ -176,3 +192,7 @@ class StatusFile(Document):
     """What runs because of it."""
     used_by: list[str] = []
     """Objects that use it, as KIND/NAME."""
+    history: list[AttemptSeen] = []
+    """Its last forms, the newest first: at most five, one a digest."""
+    last_handled_request_at: str = ""
+    """When a person last asked for it by name (`handler reconcile`) and was answered, or empty."""

@@ -71,6 +71,38 @@ class InstanceRow(Document):
     """How each wall around it stands."""
 
 
+class RevisionSeen(Document):
+    """One content that was admitted, under its newest revision."""
+
+    revision: str
+    """The revision."""
+    digest: str
+    """`sha256:…` of the files in force."""
+    status: Literal["Applied", "AppliedInPart"]
+    """Whether all of it was admitted, or some objects were refused and kept their last form."""
+    refused: int
+    """How many objects were refused."""
+    at: str
+    """When it was admitted last, as an ISO instant in UTC."""
+    count: int
+    """How often it was admitted."""
+    seconds: float
+    """How long deciding took."""
+    also: list[str]
+    """Other revisions with the same content."""
+
+
+class RollbackSeen(Document):
+    """An earlier revision that is served on purpose."""
+
+    revision: str
+    """The revision that is served."""
+    instead_of: str
+    """The revision of the source that was rolled back from: while it stays, the rollback does."""
+    at: str
+    """Since when, as an ISO instant in UTC."""
+
+
 class Summary(Document):
     """The whole configuration on one page: `status/summary.json`."""
 
@@ -104,3 +136,9 @@ class Summary(Document):
     """Problems of files that are no object."""
     counts: dict[str, int]
     """How many objects there are, by kind."""
+    history: list[RevisionSeen] = []
+    """The last admitted revisions, the newest first: at most five, one a content."""
+    rollback: RollbackSeen | None = None
+    """The rollback that is in force, or null."""
+    last_handled_request_at: str = ""
+    """When a person last asked to look at once (`handler reconcile`) and was answered, or empty."""

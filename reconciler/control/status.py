@@ -24,7 +24,7 @@ from typing import Any
 
 import orjson
 
-from reconciler.control import atomic
+from reconciler.control import atomic, outcomes
 from reconciler.model.names import Kind
 from reconciler.model.status import Condition, ObjectStatus, Summary, settle
 
@@ -45,6 +45,8 @@ class _Told:
     status: ObjectStatus
     conditions: tuple[Condition, ...]
     row: orjson.Fragment
+    attempts: tuple[outcomes.Attempt, ...] = ()  # the newest first
+    handled: str = ""  # when a person last asked for it by name and was answered
 
 
 class Board:
@@ -65,7 +67,20 @@ class Board:
         )
         self._said = b""  # the summary last written, but for its instant
         self._swept = False
+        self._began: float | None = None  # when the last look began, of which this tells; None: now
         self._turn = threading.Lock()
+
+    def look_began(self, at: float) -> None:
+        """What is told from now on came of a look that began then (wall clock): how long attempts took."""
+        self._began = at
+
+    def handled(self, key: Key) -> None:
+        """A person asked for this object by name and was answered: its file says when."""
+        with self._turn:
+            told = self._told.get(key)
+            if told is not None and key in self._wanted:
+                self._told[key] = told = replace(told, handled=iso(self._now()))
+                self._trying(lambda: int(atomic.write(self._path(key), _document(told))))
 
     def publish(self, objects: Iterable[ObjectStatus]) -> int:
         """Make the folder hold these objects and no other; how many files were written or removed.
@@ -158,7 +173,12 @@ class Board:
         """The status with the instants at which its conditions came to hold."""
         was = before.conditions if before else ()
         conditions = self._since(was, status.conditions, status.digest)
-        return _Told(status, conditions, orjson.Fragment(orjson.dumps(_row(status))))
+        now = self._now()
+        tried = outcomes.attempted(
+            before.attempts if before else (), status, now, now if self._began is None else self._began
+        )
+        row = orjson.Fragment(orjson.dumps(_row(status)))
+        return _Told(status, conditions, row, tried, before.handled if before else "")
 
     def _since(
         self, was: tuple[Condition, ...], now: tuple[Condition, ...], generation: str
@@ -244,6 +264,8 @@ def _document(told: _Told) -> bytes:
         "problems": status.problems,
         "inventory": status.inventory,
         "usedBy": status.used_by,
+        "history": outcomes.as_json(told.attempts, iso),
+        "lastHandledRequestAt": told.handled,
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
@@ -294,6 +316,9 @@ def _summary(
         "objects": rows,
         "instances": summary.instances,
         "problems": summary.problems,
+        "history": summary.history,
+        "rollback": summary.rollback,
+        "lastHandledRequestAt": summary.handled,
     }
 
 
@@ -329,7 +354,9 @@ def _read(path: Path) -> _Told | None:
     if not isinstance(kind, str) or not isinstance(name, str):
         return None
     status = ObjectStatus(kind, name, "", "", "", suspended=False, conditions=())
-    return _Told(status, _conditions_of(document), orjson.Fragment(b"{}"))
+    handled = str(document.get("lastHandledRequestAt") or "")
+    row = orjson.Fragment(b"{}")
+    return _Told(status, _conditions_of(document), row, outcomes.from_json(document), handled)
 
 
 def _short(part: str) -> str:

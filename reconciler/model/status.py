@@ -27,7 +27,7 @@ Reason = Literal[
     "Withheld", "Stale", "ProbeOff", "WatchDegraded", "SecretTimeout", "SecretEcho", "InternalError",
     "ModelMissing",
     "ModelSubstituted", "ProfileMutated", "AwaitingApply", "Uncontained", "CapacityWait",
-    "Idle", "Running", "NotBuilt", "WaitsFor",
+    "Idle", "Running", "NotBuilt", "WaitsFor", "RolledBack",
 ]  # fmt: skip
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 
@@ -114,3 +114,6 @@ class Summary:
     conditions: tuple[Condition, ...] = ()
     instances: tuple[Mapping[str, Any], ...] = ()
     problems: tuple[Mapping[str, Any], ...] = ()
+    history: tuple[Mapping[str, Any], ...] = ()  # the last admitted revisions, the newest first
+    rollback: Mapping[str, Any] | None = None  # which earlier revision is served on purpose, instead of which
+    handled: str = ""  # when a person last asked to look at once and was answered
