@@ -136,9 +136,9 @@ class Summary(Document):
     """Problems of files that are no object."""
     counts: dict[str, int]
     """How many objects there are, by kind."""
-    history: list[RevisionSeen] = []
+    history: list[RevisionSeen]
     """The last admitted revisions, the newest first: at most five, one a content."""
-    rollback: RollbackSeen | None = None
+    rollback: RollbackSeen | None
     """The rollback that is in force, or null."""
-    last_handled_request_at: str = ""
+    last_handled_request_at: str
     """When a person last asked to look at once (`handler reconcile`) and was answered, or empty."""

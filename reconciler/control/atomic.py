@@ -52,6 +52,12 @@ def write(path: Path, data: bytes, *, durable: bool = True) -> bool:
     return True
 
 
+def remove(path: Path) -> None:
+    """Make the name go, if it is there, and stay away after a power cut. Raises OSError."""
+    path.unlink(missing_ok=True)
+    _settle(path.parent)
+
+
 def sweep(folder: Path) -> None:
     """Remove the temporary files that a killed writer left in ``folder``; only for its one writer."""
     with suppress(FileNotFoundError):

@@ -7,6 +7,7 @@ before a look is returned, so that a restart on a broken tree serves the same.
 """
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,15 +15,16 @@ from pathlib import Path
 from reconciler.admission import admit as admission_room
 from reconciler.admission.admit import Admission, Surroundings
 from reconciler.config import load
-from reconciler.control import folders
+from reconciler.control import folders, history
 from reconciler.control.admitted import Admitted
+from reconciler.control.rolling import Rolling
 from reconciler.control.source import Busy, Gone, Source
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.recipes import folder_digest
 from reconciler.model.resources import Agent, Config, Project, Record
-from reconciler.model.status import Held
+from reconciler.model.status import Held, Summary
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
 
@@ -74,6 +76,9 @@ class Looker:
         self._trees: dict[Layer, Tree] = {}
         self.last: Look | None = None
         self.fault = ""  # why a restart would not serve the same, or ""
+        self.rolling = Rolling(place.state, admitted, time.time)
+        self._seen: Tree | None = None  # the source's own, whatever is served
+        self._began_s = 0.0
 
     def first(self) -> Look:
         """What was in force when the last controller ended; empty the first time."""
@@ -82,6 +87,7 @@ class Looker:
             raise OSError(f"the product's own catalogue cannot be read: {catalog.detail}")
         self._trees[Layer.CATALOG] = catalog
         self._trees[Layer.CONFIG] = admitted = self._admitted.load()
+        self.rolling.load()
         self.source.held_files = bool(admitted.files)
         self.last = self._judge(self._trees, held_by=None)
         return self.last
@@ -93,10 +99,12 @@ class Looker:
         an agent still selects; None (an explicit apply) holds nothing back, and is the only look that
         decides anything in manual mode. ``hints`` are paths that changed.
         """
-        tree = self.source.hint(hints) if hints else self.source.scan()
-        if not isinstance(tree, Tree):
-            return tree
+        self._began_s = time.monotonic()
+        seen = self.source.hint(hints) if hints else self.source.scan()
+        if not isinstance(seen, Tree):
+            return seen
         last, explicit = self.last, held_by is None
+        self._seen, tree = seen, seen if explicit else self.rolling.instead_of(seen)
         if last and tree is self._trees.get(Layer.CONFIG) and not last.held:
             if self.fault:
                 self._save(last)
@@ -106,13 +114,44 @@ class Looker:
             return replace(last, changed=False, waits=True)
         self.last = self._judge(trees, held_by)
         self._trees = trees
+        self._save(self.last, ends_rollback=tree is seen)
+        return self.last
+
+    def roll_back(self, wanted: str) -> Look | Busy | Gone:
+        """Serve an earlier admitted revision ("": the previous one) until the source moves on, or the next
+        explicit look. A person asked for it, so removals are not held back. Raises ``rolling.NotKept``, and
+        OSError where it cannot be written down.
+        """
+        self._began_s = time.monotonic()
+        past = self.rolling.target(wanted)
+        found = self.source.scan()
+        if not isinstance(found, Tree):
+            if self._seen is None or isinstance(found, Gone):
+                return found
+            found = self._seen  # in the middle of a merge: what was there before it
+        self._seen = found
+        self._trees = {**self._trees, Layer.CONFIG: self.rolling.begin(past, found)}
+        self.last = self._judge(self._trees, held_by=None)
         self._save(self.last)
         return self.last
 
-    def _save(self, look: Look) -> None:
+    @property
+    def attempted(self) -> str:
+        """The revision of the source that was last looked at, whatever is served."""
+        return self._seen.revision if self._seen else ""
+
+    def told(self, summary: Summary) -> Summary:
+        """The summary with which revisions there were, and which is served on purpose."""
+        entries = history.as_json(self._admitted.history)
+        attempted = self.attempted if self.rolling.current else summary.last_attempted
+        return replace(summary, last_attempted=attempted, history=entries, rollback=self.rolling.as_json())
+
+    def _save(self, look: Look, *, ends_rollback: bool = False) -> None:
         """Make what is in force durable; a full disk is said, and tried again by the next look."""
         try:
-            self._admitted.save(look.admission)
+            if ends_rollback:
+                self.rolling.end()
+            self._admitted.save(look.admission, time.monotonic() - self._began_s)
         except OSError as error:
             self.fault = f"what is in force cannot be written down: {error.strerror or error}"
             _LOG.warning("%s", self.fault)

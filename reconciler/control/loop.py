@@ -10,6 +10,7 @@ fault of our own ends that look, not the controller, and is said as the conditio
 import asyncio
 import gc
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,7 +21,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from reconciler.admission.admit import Admission
-from reconciler.control import say, serving
+from reconciler.control import rolling, say, serving
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.facts import Facts
@@ -28,6 +29,7 @@ from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker, settings_in_force
 from reconciler.control.queue import Done, Failed, Outcome, Queue, Wait
 from reconciler.control.retained import Retained
+from reconciler.control.rolling import Rollback
 from reconciler.control.source import Busy, Gone
 from reconciler.control.status import Board
 from reconciler.control.telling import Teller
@@ -145,14 +147,24 @@ class Controller:
             server.close()
             tasks.cancel_scope.cancel()
 
-    async def now(self, *, explicit: bool = False) -> Look | Busy | Gone:
-        """Look at once and do what follows. ``explicit``: a person asked, so removals are not held back."""
+    async def now(self, *, explicit: bool = False, back_to: str | None = None) -> Look | Busy | Gone:
+        """Look at once and do what follows. ``explicit``: a person asked, so removals are not held back.
+        ``back_to``: an earlier revision is served instead ("": the previous one), as ``Looker.roll_back``.
+        """
         async with self._turn:
+            rolled, began = self.parts.looker.rolling.current, time.time()
             hints, self._hints = frozenset(self._hints), set()
             held_by = None if explicit else self.parts.doorkeeper.in_use()
-            found = await anyio.to_thread.run_sync(self.parts.looker.look, held_by, () if explicit else hints)
+            if back_to is not None:
+                found = await anyio.to_thread.run_sync(self.parts.looker.roll_back, back_to)
+            else:
+                found = await anyio.to_thread.run_sync(
+                    self.parts.looker.look, held_by, () if explicit else hints
+                )
             if isinstance(found, Look):
-                self._source = _WAITS if found.waits else self._synced()
+                self.parts.board.look_began(began)
+                self._tell_rolling(rolled, found)
+                self._source = self._synced(waits=found.waits)
                 before, generation = self.look, self.table.generation
                 await self._do(found)
                 if found.changed and before is not None:
@@ -179,10 +191,21 @@ class Controller:
         event("configuration", "Normal", "ReconcileSuccess", f"{revision} is in force")
         _LOG.info("%s is in force, %d objects refused", revision, len(after.refused))
 
-    def _synced(self) -> Condition:
-        fault = self.parts.looker.fault
+    def _tell_rolling(self, before: Rollback | None, look: Look) -> None:
+        """The event when a rollback began or ended."""
+        revision = look.admission.inventory.revision
+        if told := rolling.event(before, self.parts.looker.rolling.current, revision):
+            self.parts.journal.event("configuration", *told)
+
+    def _synced(self, *, waits: bool) -> Condition:
+        looker = self.parts.looker
+        fault = looker.fault
         if fault:
             return Condition("Synced", "False", "ReconcileError", fault)
+        if rolled := looker.rolling.condition(looker.attempted):
+            return rolled
+        if waits:
+            return _WAITS
         passed = self.parts.looker.source.warnings
         if not self._blind and not passed:
             return _SYNCED
@@ -389,7 +412,8 @@ class Controller:
             self._teller = Teller()  # it may have told what nobody wrote down
             raise
         if whole:
-            self._frame = say.summary(facts, replace(self._frame, conditions=(self._source,)))
+            frame = replace(self._frame, conditions=(self._source,))
+            self._frame = self.parts.looker.told(say.summary(facts, frame))
             self.parts.board.summary(self._frame)
 
     async def _flush(self) -> None:

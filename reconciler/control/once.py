@@ -6,7 +6,7 @@ from it. A preview takes no lock and writes nothing.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from reconciler.control import lock, say
 from reconciler.control.admitted import Admitted
 from reconciler.control.facts import Facts
 from reconciler.control.looking import Look, Looker, Place, kit_digest
+from reconciler.control.source import Busy, Gone
 from reconciler.control.status import Board
 from reconciler.model.status import Summary
 from reconciler.plan import impact
@@ -25,15 +26,28 @@ def apply(config: Path) -> dict[str, Any]:
 
     Raises ``lock.Held`` when a controller runs, OSError when the configuration cannot be read.
     """
+    return _done(config, lambda looker: looker.look(None))
+
+
+def roll_back(config: Path, wanted: str) -> dict[str, Any]:
+    """Put an earlier revision in force ("": the previous one) without a controller; raises as ``apply``, and
+    ``rolling.NotKept``.
+    """
+    return _done(config, lambda looker: looker.roll_back(wanted))
+
+
+def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> dict[str, Any]:
     place = Place.of(config)
     with lock.held(place.state):
         looker = Looker(place, Admitted(place.state / "admitted"))
         before = looker.first().admission
-        look = _readable(looker.look(None))
+        look = _readable(act(looker))
         facts = Facts(look.admission, look.desired.table, look.desired.table, {}, running=False)
         board = Board(place.state / "status", time.time)
         board.publish(tuple(say.statuses(facts)))
-        board.summary(say.summary(facts, Summary(configuration=str(place.config))))
+        rolled = looker.rolling.condition(looker.attempted)
+        frame = Summary(configuration=str(place.config), conditions=(rolled,) if rolled else ())
+        board.summary(looker.told(say.summary(facts, frame)))
     return {**report(before, look), "applied": True, "ready": False}
 
 
