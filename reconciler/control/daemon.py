@@ -11,6 +11,7 @@ import secrets
 import signal
 import stat
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -19,6 +20,7 @@ import anyio.abc
 from reconciler import __version__
 from reconciler.control import lock, looking, processes, rpc
 from reconciler.control.admitted import Admitted
+from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.journal import Journal
@@ -114,7 +116,8 @@ async def _serve(place: Place) -> None:
     looker = Looker(place, Admitted(place.state / "admitted"))
     board = Board(place.state / "status", time.time)
     retained = Retained(place.state / "retained.json")
-    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal, retained)
+    bad = Bad(place.state / "bad.json", _instant)
+    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad)
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     doorkeeper.ended = lambda session: controller.session_ended()
     methods = Methods(controller, pid=os.getpid(), stop=stop)
@@ -129,6 +132,10 @@ async def _serve(place: Place) -> None:
             await supervisor.close()
             journal.close()
             rpc.clear(place.run / "control.sock")
+
+
+def _instant() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _frame(place: Place) -> Summary:

@@ -123,9 +123,10 @@ class Dispatcher:
         try:
             outcome = await self._connected(name)
         except Unready as unready:
-            outcome = Refusal("unavailable", str(unready))
+            outcome = Refusal("unavailable", str(unready), unready.reason)
         except OSError as error:
-            outcome = Refusal("unavailable", f"cannot connect to the connector: {error.strerror}")
+            reason = "" if isinstance(error, ConnectionError) else "ReconcileError"  # it ended, or we cannot
+            outcome = Refusal("unavailable", f"cannot connect to the connector: {error.strerror}", reason)
         finally:
             for ready in self._opening.pop(name):
                 ready(outcome)
@@ -289,15 +290,19 @@ class Connector(asyncio.Protocol):
             self._instances.release(self.name)
         for sink, _ in calls.values():
             sink.done(Refusal("unavailable", self._why))
-        self._proved(Refusal("unavailable", self._why))
-        if not self._endpoint.ended.done():
+        if self._endpoint.ended.done():
+            self._proved(Refusal("unavailable", self._why))
+        else:
             self._dispatcher.keep(self._loop.create_task(self._see_it_end()))
 
     async def _see_it_end(self) -> None:
-        """A connector that closed its connection but lives on is of no use: have it started anew."""
+        """A connector that closed its connection but lives on is of no use: have it started anew. Whoever
+        waits for a proof hears how it ended.
+        """
         await asyncio.wait({self._endpoint.ended}, timeout=_LEAVE_S)
         if not self._endpoint.ended.done():
             self._instances.broken(self.name, None, self._why)
+        self._proved(Refusal("unavailable", self._why))
 
     def _hear(self, line: bytes) -> None:
         heard = upstream.read(line)

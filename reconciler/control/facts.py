@@ -17,6 +17,7 @@ from reconciler.model.problems import Problem, Severity
 from reconciler.model.resources import Agent, Binding
 from reconciler.model.routes import RouteTable
 from reconciler.model.status import Held, InstanceSeen
+from reconciler.plan.serving import Trial
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,7 +33,7 @@ class Facts:
     desired: RouteTable
     serving: RouteTable
     instances: Mapping[str, InstanceSeen]  # by binding@digest12
-    unproven: Mapping[InstanceName, str] = field(default_factory=dict)
+    unproven: Mapping[InstanceName, Trial] = field(default_factory=dict)
     held: Mapping[ObjectRef, Held] = field(default_factory=dict)  # whose last form is kept, and why
     running: bool = True  # False: written without a controller
 
@@ -51,7 +52,7 @@ class Index:
         self._users: dict[ObjectRef, set[ObjectRef]] = {}
         self._instances: dict[str, dict[str, InstanceSeen]] = {}  # by binding, then by their own name
         self._wanted: dict[str, set[str]] = {}  # by binding: the names of desired instances
-        self._unproven: dict[str, dict[InstanceName, str]] = {}  # by binding
+        self._unproven: dict[str, dict[InstanceName, Trial]] = {}  # by binding
         self._warnings: Mapping[ObjectRef, tuple[Problem, ...]] = {}
 
     def users(self, ref: ObjectRef) -> Collection[ObjectRef]:
@@ -68,9 +69,9 @@ class Index:
         """The names of a binding's desired instances."""
         return self._wanted.get(binding, ())
 
-    def waits_for(self, binding: str) -> str:
-        """Why the newest instance of a binding does not serve yet, or ""."""
-        return next(iter(self._unproven.get(binding, {}).values()), "")
+    def trial(self, binding: str) -> Trial | None:
+        """Why the newest instance of a binding does not serve yet, and whether it is given up; or None."""
+        return next(iter(self._unproven.get(binding, {}).values()), None)
 
     def warnings(self, ref: ObjectRef) -> tuple[Problem, ...]:
         """What is said of an object that refuses nothing."""

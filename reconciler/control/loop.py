@@ -15,19 +15,22 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from typing import assert_never
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from reconciler.admission.admit import Admission
-from reconciler.control import rolling, say, serving
+from reconciler.control import rolling, say
+from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.facts import Facts
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker, settings_in_force
-from reconciler.control.queue import Done, Failed, Outcome, Queue, Wait
+from reconciler.control.proving import Demand, Prover
+from reconciler.control.queue import Failed, Outcome, Queue, Wait
 from reconciler.control.retained import Retained
 from reconciler.control.rolling import Rollback
 from reconciler.control.source import Busy, Gone
@@ -39,6 +42,8 @@ from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.resources import Binding, Config
 from reconciler.model.routes import RouteTable
 from reconciler.model.status import Condition, InstanceSeen, Reason, Summary
+from reconciler.plan import diff, serving
+from reconciler.plan.diff import Declare, Prove, Retire, Standing, Step, SwapRoutes
 from reconciler.runtime.supervisor import Supervisor
 
 _LOG = logging.getLogger("handler.loop")
@@ -77,6 +82,7 @@ class Parts:
     board: Board
     journal: Journal
     retained: Retained
+    bad: Bad
 
 
 class Withdrawn:
@@ -111,8 +117,7 @@ class Controller:
         self.table: RouteTable = serving.NOTHING
         self.look: Look | None = None
         self._recipes: dict[InstanceName, Recipe] = {}  # declared to the supervisor
-        self._proven: set[InstanceName] = set()
-        self._unproven: dict[InstanceName, str] = {}
+        self._prover = Prover(parts.dispatcher, parts.supervisor, parts.bad, self._not_proven)
         self._queue: Queue[Key] = Queue()
         self._source = Condition("Synced", "Unknown", "Starting")
         self._wake = anyio.Event()
@@ -167,6 +172,8 @@ class Controller:
                 self._source = self._synced(waits=found.waits)
                 before, generation = self.look, self.table.generation
                 await self._do(found)
+                if explicit:
+                    self.try_again()
                 if found.changed and before is not None:
                     self._tell(before.admission, found.admission)
                 if self.table.generation != generation:
@@ -220,7 +227,7 @@ class Controller:
             desired=self.look.desired.table,
             serving=self.table,
             instances={one.name: one for one in self.parts.supervisor.observe()},
-            unproven=dict(self._unproven),
+            unproven=dict(self._prover.unproven),
             held=self.look.held,
         )
 
@@ -230,23 +237,30 @@ class Controller:
 
     def settled(self) -> bool:
         """True when the newest routes serve and nothing is being built or started."""
-        if self.look is None or self._unproven:
+        if self.look is None or self._prover.unproven:
             return False
-        return serving.serve(self.look.desired.table, self.table, self._proven) is self.table and not any(
+        proven = self._prover.proven
+        return serving.serve(self.look.desired.table, self.table, proven) is self.table and not any(
             one.phase in ("building", "starting") for one in self.parts.supervisor.observe()
         )
 
+    def stuck(self) -> bool:
+        """True when what does not serve yet is known to be bad: waiting is in vain."""
+        return self._prover.is_stuck()
+
     def waiting(self) -> dict[str, str]:
         """What is still on its way, by object, and how far it is."""
-        told = {f"binding/{name.binding}": why for name, why in self._unproven.items()}
+        told = {f"binding/{name.binding}": trial.why for name, trial in self._prover.unproven.items()}
         for one in self.parts.supervisor.observe():
             if one.phase in ("building", "starting"):
                 told[f"binding/{one.name.rpartition('@')[0]}"] = one.message or one.phase
         return told
 
     async def until_settled(self) -> None:
-        """Return when ``settled`` holds; the words that change on the way are the occasion to look."""
-        while not self.settled():
+        """Return when ``settled`` holds, or will not; the words that change on the way are the occasion to
+        look.
+        """
+        while not self.settled() and not self.stuck():
             said = self._said
             await said.wait()
 
@@ -263,69 +277,65 @@ class Controller:
         self._say.set()
 
     async def _do(self, look: Look) -> None:
-        """Bring what runs to what is desired: declare, prove, swap, retire. Doing it twice does nothing."""
+        """Bring what runs to what is desired, by the steps of ``plan.diff``. Doing it twice does nothing."""
         self.look = look
         self._say.set()
         wanted, keeper = look.desired.table, self.parts.doorkeeper
-        case = (look.admission, look.desired, keeper.in_use(), keeper.recipes(), frozenset(self._proven))
-        if case == self._done and not self._unproven:
+        prover, pinned = self._prover, keeper.recipes()
+        case = (look.admission, look.desired, keeper.in_use(), pinned, frozenset(prover.proven))
+        if case == self._done and not prover.unproven:
             self.parts.retained.save(self.table, wanted)  # where the disk was full, it is tried again
             return
-        await self._declare(
-            {**self.table.recipes, **self.parts.doorkeeper.recipes(), **wanted.recipes}, look.desired.code
-        )
-        self._proven &= wanted.recipes.keys()
-        self.table = serving.serve(wanted, self.table, self._proven)
+        steps = diff.steps(wanted, Standing(self._recipes, self.table, pinned, prover.proven))
+        for step in steps:
+            await self._take(step, look.desired.code)
         self.parts.retained.save(self.table, wanted)
-        self._withdrawn.why = withdrawn(look, self.parts.doorkeeper.in_use())
-        to_prove = serving.to_prove(wanted, self.table, self._proven)
-        self._unproven = {name: self._unproven.get(name, "it is being started") for name in to_prove}
-        for name in to_prove:
+        self._withdrawn.why = withdrawn(look, keeper.in_use())
+        for name in prover.want({step.name: Demand() for step in steps if isinstance(step, Prove)}):
             self._soon(name)
-        await self.parts.doorkeeper.follow(self.table)
-        self._retire(self._recipes.keys() - wanted.recipes.keys() - self.table.recipes.keys())
+        if prover.proven:
+            prover.lapse(serving.to_prove(wanted, self.table, ()))
+        await keeper.follow(self.table)
         self._done = case
         self._say.set()
 
-    async def _declare(self, recipes: Mapping[InstanceName, Recipe], code: Mapping[str, Pinned]) -> None:
-        for name in recipes.keys() - self._recipes.keys():
-            recipe = recipes[name]
-            await self.parts.supervisor.declare(recipe, code.get(recipe.code))
-            self._recipes[name] = recipe
+    async def _take(self, step: Step, code: Mapping[str, Pinned]) -> None:
+        """One step; proofs are begun together, once the routes are as they are to be meanwhile."""
+        match step:
+            case Declare(name, recipe):
+                await self.parts.supervisor.declare(recipe, code.get(recipe.code))
+                self._recipes[name] = recipe
+            case SwapRoutes(table):
+                self.table = table
+            case Retire(name):
+                self._retire(name)
+            case Prove():
+                pass
+            case _:
+                assert_never(step)
 
-    def _retire(self, names: Collection[InstanceName]) -> None:
-        """Retire what nothing wants and no open session is pinned to; draining takes as long as its calls."""
-        pinned = self.parts.doorkeeper.recipes()
-        for name in [name for name in names if name not in pinned]:
+    def _retire(self, name: InstanceName) -> None:
+        """Drain what nothing needs, which takes as long as its calls; a session may have opened on it."""
+        if name not in self.parts.doorkeeper.recipes():
             del self._recipes[name]
             if self._tasks is not None:
                 self._tasks.start_soon(self.parts.supervisor.retire, name)
 
     async def _prove(self, name: InstanceName) -> Outcome:
-        """Start an instance that is to replace another; when it answers, look again: the swap follows."""
-        if name not in self._unproven:
-            return Done()
-        refusal = await self._proof_of(name)
-        if refusal is None:
-            self._proven.add(name)
+        """Have an instance proven that is to replace another; once it is, look again: the swap follows."""
+        outcome = await self._prover.prove(name)
+        if name in self._prover.proven:
             self._soon(_WORLD)
-            return Done()
-        self._unproven[name] = why = refusal.diagnostic or refusal.code
-        self.parts.journal.event(f"binding/{name.binding}", "Warning", "LastGoodRetained", f"{name}: {why}")
         self._say.set()
-        return Failed()
+        return outcome
 
-    async def _proof_of(self, name: InstanceName) -> Refusal | None:
-        heard = anyio.Event()
-        answer: list[Refusal | None] = []
+    def try_again(self) -> None:
+        """A person asked: what is not proven is tried now, known to be bad or not."""
+        for name in self._prover.pardon():
+            self._soon(name)
 
-        def ready(what: Refusal | None) -> None:
-            answer.append(what)
-            heard.set()
-
-        self.parts.dispatcher.prove(name, ready)
-        await heard.wait()
-        return answer[0]
+    def _not_proven(self, name: InstanceName, why: str) -> None:
+        self.parts.journal.event(f"binding/{name.binding}", "Warning", "LastGoodRetained", f"{name}: {why}")
 
     async def _watch(self) -> None:
         async for paths in self.parts.looker.source.hints(self._watched):

@@ -72,9 +72,12 @@ class Methods:
         return {**self._report(before, found), "applied": True, "ready": self._controller.settled()}
 
     async def ready(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        """Whether the newest routes serve, and what is waited for; answers within ``timeoutSeconds``."""
+        """Whether the newest routes serve, what is waited for, and whether that is in vain (``stuck``);
+        answers within ``timeoutSeconds``.
+        """
         await self._settled_within(float(params.get("timeoutSeconds") or 0))
-        return {"ready": self._controller.settled(), "waiting": self._controller.waiting()}
+        now = self._controller
+        return {"ready": now.settled(), "waiting": now.waiting(), "stuck": now.stuck()}
 
     async def _settled_within(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import orjson
 
-from reconciler.control import atomic, serving
+from reconciler.control import atomic
 from reconciler.control.sessions import routes_from, routes_json
 from reconciler.model.identity import moved
 from reconciler.model.routes import AgentRoutes, RouteTable
+from reconciler.plan import serving
 
 _LOG = logging.getLogger("handler.loop")
 

@@ -79,6 +79,8 @@ def _conditions(
         found.append(Condition("Supported", "False", "NotBuilt", f"not built yet: {listed(missing)}"))
     if ref.kind is Kind.BINDING and facts.running:
         found.extend(_observed(seen))
+        if (trial := index.trial(ref.name)) and trial.given_up:
+            found.append(Condition("Stalled", "True", "LastGoodRetained", trial.why))
     return tuple(sorted(found, key=lambda condition: condition.type))
 
 
@@ -100,7 +102,8 @@ def _synced(index: Index, ref: ObjectRef, refused: tuple[Problem, ...]) -> Condi
 def _waiting(index: Index, ref: ObjectRef) -> str:
     """Why the newest form of a binding or an agent does not serve yet, or ""."""
     if ref.kind is Kind.BINDING:
-        return index.waits_for(ref.name)
+        trial = index.trial(ref.name)
+        return trial.why if trial else ""
     facts = index.facts
     if ref.kind is Kind.AGENT:
         wanted, served = facts.desired.agents.get(ref.name), facts.serving.agents.get(ref.name)
@@ -144,7 +147,7 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
     if not wanted:
         missing = facts.admission.absent.get(ref, ())
         return Condition("Ready", "False", "NotBuilt", f"not built yet: {listed(missing)}")
-    if index.waits_for(ref.name) and any(
+    if index.trial(ref.name) and any(
         name.binding == ref.name and str(name) not in wanted for name in facts.serving.recipes
     ):
         return Condition("Ready", "True", "LastGoodRetained", "an earlier instance serves")

@@ -118,6 +118,8 @@ def _waited(control: client.Client, settings: usage.Settings, report: lines.Json
         waiting = found.get("waiting")
         waits = waiting if isinstance(waiting, dict) else {}
         report["waitsFor"] = waits
+        if found.get("stuck"):
+            return False  # what does not serve yet is known to be bad: nothing more happens by itself
         words = "; ".join(f"{name}: {why}" for name, why in waits.items())
         bare = _NUMBER.sub("", words)  # a countdown is no news
         if words and bare != told and not settings.quiet:

@@ -28,10 +28,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A call that ended without an answer: a code, and a diagnostic for the journal only."""
+    """A call that ended without an answer: a code, and a diagnostic for the journal only. ``reason`` (of the
+    closed list) says that the connector's own code never came to run, and why.
+    """
 
     code: str
     diagnostic: str = ""
+    reason: str = ""
 
 
 Reply = Result | Refusal

@@ -112,6 +112,13 @@ class State:
         message = f"its process ended {LOOP_ENDS} times within {LOOP_WINDOW_S:.0f} s, last with {how}"
         return replace(_failed(gone, "CrashLoop", message, now), retry_at=now + LONGEST_BACK_OFF_S)
 
+    def forgiven(self) -> "State":
+        """Somebody asked for it to be tried now: what failed need not wait; nothing else changes."""
+        if self.phase != "failed":
+            return self
+        reason = None if self.reason == "CrashLoop" else self.reason
+        return replace(self, failures=0, ends=(), retry_at=0.0, reason=reason)
+
     def retiring(self) -> "State":
         """Nothing wants it any more: it ends when its last call does."""
         return replace(self, phase="draining" if self.running or self.holds else "retired")

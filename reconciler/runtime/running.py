@@ -130,6 +130,10 @@ class Running:
             self._blame = (reason, message)
             self._cell.process.cut()
 
+    def forgive(self) -> None:
+        """The next start need not wait for its back-off."""
+        self._become(self._state.forgiven())
+
     def recall(self) -> None:
         """It is wanted again."""
         if not self._retiring:

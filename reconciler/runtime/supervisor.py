@@ -143,6 +143,16 @@ class Supervisor:
         """What there is now, sorted by name."""
         return tuple(sorted((unit.seen() for unit in self._units.values()), key=lambda seen: seen.name))
 
+    def seen(self, name: InstanceName) -> InstanceSeen | None:
+        """What there is of one instance now; None when it is not declared."""
+        unit = self._units.get(name)
+        return unit.seen() if unit is not None else None
+
+    def forgive(self, name: InstanceName) -> None:
+        """A person asked: what failed may start again at once, without its back-off."""
+        if (unit := self._units.get(name)) is not None:
+            unit.forgive()
+
     def prune(self) -> tuple[str, ...]:
         """Remove pinned code that no declared instance uses; call it once all that is wanted is declared."""
         return self._objects.prune({unit.recipe.code for unit in self._units.values()} | set(+self._pinning))

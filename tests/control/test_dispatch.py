@@ -236,7 +236,7 @@ def test_a_connector_that_ends_without_an_answer_proves_nothing() -> None:
         play.instance.unready = Unready("CrashLoop", "five exits in a minute")
         refused: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
         play.dispatcher.prove(NAME, refused.set_result)
-        assert await refused == Refusal("unavailable", "five exits in a minute")
+        assert await refused == Refusal("unavailable", "five exits in a minute", "CrashLoop")
 
     run(test)
 

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from reconciler.control.admitted import Admitted
+from reconciler.control.bad import Bad
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker, Place, settings_in_force
 from reconciler.control.loop import Controller, Parts, Withdrawn
@@ -105,7 +106,8 @@ class House:
             journal = Journal(self.place.state, lambda: 1e9)
             looker = Looker(self.place, self.admitted)
             retained = Retained(self.place.state / "retained.json")
-            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained)
+            bad = Bad(self.place.state / "bad.json", lambda: "2026-11-30T00:00:00Z")
+            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained, bad)
             frame = Summary(configuration=str(self.place.config), controller={})
             controller = Controller(parts, Withdrawn(runtime), frame, clock=asyncio.get_running_loop().time)
             stop = anyio.Event()

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from reconciler.control import serving
 from reconciler.control.retained import Retained
+from reconciler.plan import serving
 from tests.kit.values import recipe, routes, table
 
 OLD, NEW = recipe("ocr-a"), recipe("ocr-b")

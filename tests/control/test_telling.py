@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.control import say, serving
+from reconciler.control import say
 from reconciler.control.facts import Facts
 from reconciler.control.telling import Teller
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.status import Held, InstanceSeen, ObjectStatus
+from reconciler.plan import serving
 from reconciler.plan.desired import desire
 from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding, connector, interface
 
@@ -55,6 +56,8 @@ PHASES: st.SearchStrategy[Any] = st.sampled_from(
     ["declared", "building", "starting", "ready", "idle", "draining", "failed"]
 )
 
+TRIALS = [serving.Trial("it starts"), serving.Trial("it fails"), serving.Trial("it fails", given_up=True)]
+
 
 class Controller:
     """What a controller knows, moment after moment."""
@@ -97,7 +100,7 @@ class Controller:
             self.desired.table,
             self.serving,
             {one.name: one for one in self.instances.values()},
-            {name: data.draw(st.sampled_from(["it starts", "it fails"])) for name in unproven},
+            {name: data.draw(st.sampled_from(TRIALS)) for name in unproven},
             dict.fromkeys(held, Held("AwaitingApply", "its file is gone"))
             if data.draw(st.booleans())
             else {},

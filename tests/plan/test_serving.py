@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from reconciler.control.serving import NOTHING, serve, to_prove
+from reconciler.plan.serving import NOTHING, serve, to_prove
 from tests.kit.values import recipe, routes, table
 
 OLD, NEW = recipe("ocr-a"), recipe("ocr-b")

@@ -1,11 +1,11 @@
 """Which routes serve now: the newest where they are proven, the earlier ones where they are not. Pure.
 
 Make before break: an agent that is served keeps its routes until every instance that would replace one of
-them
-has answered. An agent that nobody serves yet gets its routes at once; its first call waits for the start.
+them is proven. An agent that nobody serves yet gets its routes at once; its first call waits for the start.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from reconciler.model.identity import moved
 from reconciler.model.names import InstanceName
@@ -13,6 +13,14 @@ from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
 
 NOTHING = RouteTable(generation=0, agents={}, recipes={})
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Why a new instance does not serve yet; ``given_up``: nothing is tried again by itself."""
+
+    why: str
+    given_up: bool = False
 
 
 def serve(desired: RouteTable, current: RouteTable, proven: Collection[InstanceName]) -> RouteTable:
