@@ -60,4 +60,39 @@ def _fmt(settings: usage.Settings, paths: tuple[str, ...], check: bool) -> int: 
     return formatting.run(settings, paths, check=check)
 
 
-COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt)
+@click.command("new")
+@click.argument("kind", metavar="KIND")
+@click.argument("name")
+@click.option("--connector", default="", help="What a new binding configures.")
+@click.option("--implements", default="", help="The interface version that a new connector fulfils.")
+@click.pass_obj
+def _new(settings: usage.Settings, /, kind: str, name: str, **of: str) -> int:
+    """Write one commented object: a binding, agent, project, connector or interface. Nothing is overwritten.
+
+    \b
+      handler new binding ocr-rapid --connector ocr-rapid
+      handler new interface web-search
+      handler new connector my-search --implements web-search/v1
+
+    Exit: 0 written, 1 something is there already, 2 wrong command line.
+    """
+    from reconciler.doors import newing
+
+    return newing.run(settings, kind, name, of["connector"] or of["implements"])
+
+
+@click.command("convert")
+@click.argument("path", metavar="[PATH]", default="", required=False)
+@click.option("--to", default="", metavar="APIVERSION", help="The version to convert to.")
+@click.pass_obj
+def _convert(settings: usage.Settings, path: str, to: str) -> int:
+    """Convert files to another version of their format. There is one of each kind now, so nothing is written.
+
+    Exit: 0 every file has the version that there is, 2 there is no such version.
+    """
+    from reconciler.doors import converting
+
+    return converting.run(settings, path, to)
+
+
+COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert)

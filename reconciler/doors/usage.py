@@ -12,6 +12,7 @@ COLOURS = ("auto", "always", "never")
 # name, arguments, one line; a name may be two words. The order is the order of the help text.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("init", "[DIR]", "scaffold a configuration that works"),
+    ("new", "KIND NAME", "write one commented object of any kind"),
     ("validate", "[PATH…]", "check files offline: syntax, references, admission"),
     ("diff", "", "what an apply would change, and whom it touches (also: plan)"),
     ("apply", "[--wait]", "reconcile now and say what became of it"),
@@ -19,6 +20,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("suspend", "KIND/NAME", "no new calls of a binding, no new sessions of an agent"),
     ("resume", "KIND/NAME", "end a suspension"),
     ("fmt", "[--check] [PATH…]", "one layout for every TOML file, comments kept"),
+    ("convert", "[PATH] [--to VERSION]", "to another version of a file's format"),
     ("lock add", "REF", "publish an interface version: freeze it in handler.lock"),
     ("status", "[-w]", "one screen: what is ready, what is not, and why"),
     ("get", "KIND [NAME]", "a table of one kind of object"),

@@ -1,0 +1,152 @@
+"""new, convert: what is written is commented, admitted as it stands and laid out; nothing is overwritten."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli
+
+from tests.doors.conftest import World
+
+_EACH = [
+    ("binding", "fast", ["--connector", "ocr-rapid"], ["bindings/fast.toml"]),
+    ("b", "fast", ["--connector", "ocr-tesseract"], ["bindings/fast.toml"]),
+    ("agent", "clerk", [], ["agents/clerk.toml"]),
+    ("projects", "site", [], ["projects/site.toml"]),
+    (
+        "connector",
+        "mine",
+        ["--implements", "ocr/v2"],
+        ["connectors/mine/connector.toml", "connectors/mine/main.py"],
+    ),
+    (
+        "interface",
+        "web-search/v3",
+        [],
+        [
+            "interfaces/web-search/v3/interface.toml",
+            "interfaces/web-search/v3/tools.json",
+            "interfaces/web-search/v3/skills/web-search/SKILL.md",
+            "interfaces/web-search/v3/conformance/cases.toml",
+        ],
+    ),
+]
+
+
+@pytest.fixture
+def config(world: World) -> Path:
+    assert world.handler("init", "config").code == 0
+    return world.config
+
+
+def _files(config: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(config)): path.read_bytes() for path in config.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("kind", "name", "of", "files"), _EACH)
+def test_a_new_object_is_admitted_as_it_stands(
+    world: World, config: Path, kind: str, name: str, of: list[str], files: list[str]
+) -> None:
+    before = _files(config)
+    ran = world.handler("new", kind, name, *of, "-c", "config")
+    assert (ran.code, ran.out.split()) == (0, files), ran.err
+    assert "is admitted as it stands" in ran.err
+    assert sorted(_files(config).keys() - before.keys()) == sorted(files)
+    assert world.handler("validate", "config").code == 0
+    checked = world.handler("fmt", "--check", "-c", "config")
+    assert (checked.code, checked.out) == (0, "")
+    for path in files:
+        text = (config / path).read_text()
+        if path.endswith(".toml"):
+            assert tomli.loads(text)
+            assert "# " in text
+            first = text.splitlines()[0]
+            if first.startswith("#:schema "):
+                assert ((config / path).parent / first.removeprefix("#:schema ")).is_file()
+    after = _files(config)
+    again = world.handler("new", kind, name, *of, "-c", "config")
+    assert (again.code, again.out) == (1, "")
+    assert "is there already: nothing was written" in again.err
+    assert _files(config) == after
+
+
+def test_what_only_a_person_knows_is_left_to_fill_in_and_said(world: World, config: Path) -> None:
+    folder = config / "connectors/vendor"
+    folder.mkdir(parents=True)
+    (folder / "main.py").write_text("")
+    (folder / "connector.toml").write_text(
+        'apiVersion = "handler.connector/v1"\nname = "vendor"\ndescription = "A vendor."\n'
+        'implements = ["ocr/v1"]\n[secretSlots.api_key]\nenv = "KEY"\nrequired = true\n'
+        'description = "the key"\n'
+        '[settings.region]\ndescription = "where"\nrequired = true\npattern = "^[a-z]+$"\n'
+        '[settings.mode]\ndescription = "how"\nenum = ["a", "b"]\ndefault = "a"\n'
+    )
+    ran = world.handler("new", "binding", "mine", "--connector", "vendor", "-c", "config")
+    assert (ran.code, ran.out) == (0, "bindings/mine.toml\n")
+    assert "  mend  " in ran.err
+    assert "binding/mine is not admitted before that is filled in" in ran.err
+    text = (config / "bindings/mine.toml").read_text()
+    values = tomli.loads(text)
+    assert values["secrets"] == {"api_key": {"file": "~/.secrets/mine-api-key"}}
+    assert values["settings"] == {"region": ""}
+    assert '# mode = "a"' in text
+    assert '(one of "a", "b")' in text
+
+
+def test_an_agent_is_shown_what_it_could_use(world: World, config: Path) -> None:
+    assert world.handler("new", "binding", "fast", "--connector", "ocr-rapid", "-c", "config").code == 0
+    assert world.handler("new", "agent", "clerk", "-c", "config").code == 0
+    text = (config / "agents/clerk.toml").read_text()
+    assert '# ocr = { binding = "fast", version = 2 }    or ocr-tesseract' in text
+    assert '# project = "paperwork"' in text
+    (config / "agents/clerk.toml").write_text(text.replace("# ocr =", "ocr =").replace("    or ", " # or "))
+    assert world.handler("validate", "config").code == 0
+    assert world.handler("rebind", "clerk", "ocr", "ocr-tesseract", "-c", "config").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["binding", "x"], "say which with --connector: ocr-rapid, ocr-tesseract"),
+        (["binding", "x", "--connector", "ocr-rapd"], "did you mean 'ocr-rapid'?"),
+        (["connector", "x"], "say which with --implements: ocr/v1, ocr/v2"),
+        (["agent", "Clerk"], "is not a name"),
+        (["agent", "../x"], "is not a name"),
+        (["interface", "web/search"], "write NAME/vN"),
+        (["interface", "an-interface-of-a-long-name"], "is not a name"),
+        (["instance", "x"], "is no kind of file that can be written"),
+        (["nonsense", "x"], "is not a kind of object"),
+    ],
+)
+def test_a_wrong_command_line_writes_nothing(world: World, config: Path, words: list[str], said: str) -> None:
+    before = _files(config)
+    ran = world.handler("new", *words, "-c", "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert _files(config) == before
+
+
+def test_a_link_or_half_of_an_object_is_not_written_over(world: World, config: Path) -> None:
+    (config / "agents/clerk.toml").symlink_to("nowhere")
+    assert world.handler("new", "agent", "clerk", "-c", "config").code == 1
+    folder = config / "connectors/mine"
+    folder.mkdir(parents=True)
+    (folder / "notes.md").write_text("mine")
+    ran = world.handler("new", "connector", "mine", "--implements", "ocr/v1", "-c", "config")
+    assert ran.code == 1
+    assert [path.name for path in folder.iterdir()] == ["notes.md"]
+
+
+def test_there_is_nothing_to_convert_and_nothing_is_written(world: World, config: Path) -> None:
+    before = _files(config)
+    ran = world.handler("convert", "-c", "config")
+    assert ran.code == 0
+    assert "handler.agent/v1     1 file" in ran.out
+    assert "there is nothing to convert" in ran.err
+    told = json.loads(world.handler("convert", "config/agents", "-o", "json").out)
+    assert (told["files"], told["converted"]) == ({"handler.agent/v1": 1}, 0)
+    assert world.handler("convert", "--to", "handler.agent/v1", "-c", "config").code == 0
+    ran = world.handler("convert", "--to", "handler.agent/v2", "-c", "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there are handler.config/v1" in ran.err
+    assert _files(config) == before
