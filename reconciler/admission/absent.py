@@ -172,7 +172,7 @@ def _of_config(spec: Config) -> Iterator[Absence]:
         yield Absence(("source", "mode"), needed=True)
     if spec.source.verify != "none":
         yield Absence(("source", "verify"), needed=True)
-    for table, keys in (("source", ("ref", "allowed_signers")), ("prune", ("max_fraction", "allow_empty"))):
+    for table, keys in (("source", ("ref", "allowed_signers")),):
         record = getattr(spec, table)
         default = type(record)()
         for key in keys:

@@ -35,6 +35,7 @@ class Facts:
     instances: Mapping[str, InstanceSeen]  # by binding@digest12
     unproven: Mapping[InstanceName, Trial] = field(default_factory=dict)
     held: Mapping[ObjectRef, Held] = field(default_factory=dict)  # whose last form is kept, and why
+    flapping: Mapping[ObjectRef, str] = field(default_factory=dict)  # what changes too often, in words
     running: bool = True  # False: written without a controller
 
 
@@ -137,6 +138,7 @@ def _judged_anew(before: Facts, now: Facts) -> set[ObjectRef]:
     refs = moved(old.inventory.resources, new.inventory.resources) | moved(old.in_force, new.in_force)
     refs |= moved(old.refused, new.refused) | moved(old.absent, new.absent)
     refs |= (old.retained ^ new.retained) | _unlike(before.held, now.held)
+    refs |= _unlike(before.flapping, now.flapping)
     # Whoever is judged anew, for whatever reason, has new selections.
     agents = moved(old.selections, new.selections) | moved(before.desired.agents, now.desired.agents)
     agents |= moved(before.serving.agents, now.serving.agents)

@@ -8,8 +8,9 @@ before a look is returned, so that a restart on a broken tree serves the same.
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from reconciler.admission import admit as admission_room
@@ -17,13 +18,13 @@ from reconciler.admission.admit import Admission, Surroundings
 from reconciler.config import load
 from reconciler.control import folders, history
 from reconciler.control.admitted import Admitted
+from reconciler.control.holding import HeldBack, Holder, held_in
 from reconciler.control.rolling import Rolling
 from reconciler.control.source import Busy, Gone, Source
-from reconciler.model.identity import moved
-from reconciler.model.inventory import Inventory, Layer, Resource, Tree
+from reconciler.model.inventory import Inventory, Layer, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.recipes import folder_digest
-from reconciler.model.resources import Agent, Config, Project, Record
+from reconciler.model.resources import Config
 from reconciler.model.status import Held, Summary
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
@@ -42,6 +43,7 @@ class Look:
     admission: Admission
     desired: Desired
     held: Mapping[ObjectRef, Held] = field(default_factory=dict)
+    flapping: Mapping[ObjectRef, str] = field(default_factory=dict)  # what changes too often, in words
     changed: bool = True  # False: the same tree as last time
     waits: bool = False  # manual mode: the tree differs, and waits for `handler apply`
 
@@ -67,7 +69,12 @@ class Place:
 class Looker:
     """Looks at one configuration on top of the catalogue."""
 
-    def __init__(self, place: Place, admitted: Admitted) -> None:
+    def __init__(
+        self, place: Place, admitted: Admitted, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``clock`` is monotonic seconds: how fast things change."""
+        self._holder = Holder(clock)
+        self._clock = clock
         self._place = place
         self._admitted = admitted
         self._catalog = Source(folders.catalog(), Layer.CATALOG)
@@ -89,15 +96,18 @@ class Looker:
         self._trees[Layer.CONFIG] = admitted = self._admitted.load()
         self.rolling.load()
         self.source.held_files = bool(admitted.files)
-        self.last = self._judge(self._trees, held_by=None)
+        self.last = self._judge(self._trees, _nothing)
         return self.last
 
-    def look(self, held_by: Collection[str] | None, hints: Collection[str] = ()) -> Look | Busy | Gone:
+    def look(
+        self, held_by: Collection[str] | None, hints: Collection[str] = (), *, prune_all: bool = False
+    ) -> Look | Busy | Gone:
         """Look once and decide; what is in force is on disk when this returns.
 
         ``held_by`` names the bindings that open sessions use: their removal waits, as does that of one which
-        an agent still selects; None (an explicit apply) holds nothing back, and is the only look that
-        decides anything in manual mode. ``hints`` are paths that changed.
+        an agent still selects; None (an explicit apply) does these, and is the only look that decides
+        anything in manual mode. What may not be removed at once (``plan.pruning``) waits for ``prune_all``.
+        ``hints`` are paths that changed.
         """
         self._began_s = time.monotonic()
         seen = self.source.hint(hints) if hints else self.source.scan()
@@ -105,14 +115,19 @@ class Looker:
             return seen
         last, explicit = self.last, held_by is None
         self._seen, tree = seen, seen if explicit else self.rolling.instead_of(seen)
-        if last and tree is self._trees.get(Layer.CONFIG) and not last.held:
+        if last and tree is self._trees.get(Layer.CONFIG) and not self._is_due(last, held_by):
             if self.fault:
                 self._save(last)
             return replace(last, changed=False, waits=False)
         trees = {**self._trees, Layer.CONFIG: tree}
         if last and not explicit and self._is_manual(last, trees):
             return replace(last, changed=False, waits=True)
-        self.last = self._judge(trees, held_by)
+        hold = (
+            partial(self._holder.asked, prune_all=prune_all)
+            if held_by is None
+            else partial(self._holder.unasked, in_use=held_by)
+        )
+        self.last = self._judge(trees, hold)
         self._trees = trees
         self._save(self.last, ends_rollback=tree is seen)
         return self.last
@@ -131,7 +146,7 @@ class Looker:
             found = self._seen  # in the middle of a merge: what was there before it
         self._seen = found
         self._trees = {**self._trees, Layer.CONFIG: self.rolling.begin(past, found)}
-        self.last = self._judge(self._trees, held_by=None)
+        self.last = self._judge(self._trees, partial(self._holder.asked, prune_all=True))
         self._save(self.last)
         return self.last
 
@@ -145,6 +160,15 @@ class Looker:
         entries = history.as_json(self._admitted.history)
         attempted = self.attempted if self.rolling.current else summary.last_attempted
         return replace(summary, last_attempted=attempted, history=entries, rollback=self.rolling.as_json())
+
+    def due_after_s(self) -> float | None:
+        """In how many seconds something held back is to be decided anew without a new word; None: never."""
+        due_s = self._holder.due_s()
+        return None if due_s is None else max(0.0, due_s - self._clock())
+
+    def _is_due(self, last: Look, held_by: Collection[str] | None) -> bool:
+        """Whether the same files may be decided otherwise now."""
+        return bool(last.held or last.flapping) and self._holder.is_due(held_by)
 
     def _save(self, look: Look, *, ends_rollback: bool = False) -> None:
         """Make what is in force durable; a full disk is said, and tried again by the next look."""
@@ -167,23 +191,20 @@ class Looker:
             settings = load.inventory({Layer.CONFIG: Tree(tree.revision, alone)}).config()
         return settings.reconcile.mode == "manual"
 
-    def preview(self) -> Look | Busy | Gone:
+    def preview(self, *, prune_all: bool = False) -> Look | Busy | Gone:
         """What an explicit apply would decide, changing nothing (not even what this looker remembers)."""
         tree = self.source.scan()
         if not isinstance(tree, Tree):
             return tree
-        return self._judge({**self._trees, Layer.CONFIG: tree}, held_by=None)
+        hold = partial(self._holder.would_hold, prune_all=prune_all)
+        return self._judge({**self._trees, Layer.CONFIG: tree}, hold)
 
-    def _judge(self, trees: Mapping[Layer, Tree], held_by: Collection[str] | None) -> Look:
+    def _judge(self, trees: Mapping[Layer, Tree], hold: Callable[[Admission, Inventory], HeldBack]) -> Look:
         before = self.last.admission if self.last else None
         inventory = load.inventory(trees, before.inventory if before else None)
         last = before.in_force if before else {}
-        gone = _gone(before, inventory) if before and held_by is not None else {}
-        held = removals_that_wait(inventory, gone, held_by) if gone and held_by is not None else {}
-        judged = inventory
-        if held:
-            kept = {ref: last[ref] for ref in held}
-            judged = replace(inventory, resources={**inventory.resources, **kept})
+        held = hold(before, inventory) if before else {}
+        judged = held_in(inventory, before, held) if before else inventory
         admission = admission_room.admit(judged, last, before, self._place.surroundings())
         was = self.last.desired if self.last else None
         desired = planning.desire(
@@ -193,7 +214,7 @@ class Looker:
             home=str(Path.home()),
             previous=was,
         )
-        return Look(admission, desired, held)
+        return Look(admission, desired, held, self._holder.flaps())
 
 
 def settings_in_force(admission: Admission) -> Config:
@@ -202,58 +223,8 @@ def settings_in_force(admission: Admission) -> Config:
     return found.spec if found is not None and isinstance(found.spec, Config) else Config()
 
 
-def _gone(before: Admission, inventory: Inventory) -> dict[ObjectRef, Resource[Record]]:
-    """What was in force and is not in the inventory: found by what moved, since a look costs what changed."""
-    suspects = moved(before.inventory.resources, inventory.resources) | before.retained
-    forms = before.in_force
-    return {ref: forms[ref] for ref in suspects if ref in forms and ref not in inventory.resources}
-
-
-def removals_that_wait(
-    inventory: Inventory, gone: Mapping[ObjectRef, Resource[Record]], in_use: Collection[str]
-) -> dict[ObjectRef, Held]:
-    """Bindings whose file is ``gone`` but which an open session uses or an agent still selects, and why they
-    wait.
-
-    With a binding its connector is held too when the configuration removed both.
-    """
-    selected = _selected(inventory)
-    held: dict[ObjectRef, Held] = {}
-    for ref, resource in gone.items():
-        if ref.kind is not Kind.BINDING or _is_refused(inventory, resource):
-            continue
-        consumers = [f"agent/{name}" for name in sorted(selected.get(ref.name, ()))]
-        if ref.name in in_use:
-            consumers.append("an open session")
-        if consumers:
-            held[ref] = _waits(f"its file is gone, but {', '.join(consumers)} uses it")
-            connector = ObjectRef(Kind.CONNECTOR, getattr(resource.spec, "connector", None) or "")
-            if connector in gone:
-                held[connector] = _waits(f"its files are gone, but {ref} uses it")
-    return held
-
-
-def _waits(why: str) -> Held:
-    return Held("AwaitingApply", f"{why}: `handler apply` removes it")
-
-
-def _is_refused(inventory: Inventory, resource: Resource[Record]) -> bool:
-    """The file is there and refused, or cannot be read: that is no removal."""
-    tree = inventory.trees[resource.layer]
-    return (resource.layer, resource.file) in inventory.sources or tree.unread(resource.file) is not None
-
-
-def _selected(inventory: Inventory) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for ref, resource in inventory.resources.items():
-        if not isinstance(spec := resource.spec, (Agent, Project)):
-            continue
-        label = ref.name if isinstance(spec, Agent) else f"of {ref}"
-        for choice in spec.services.values():
-            names = choice if isinstance(choice, tuple) else (getattr(choice, "binding", choice),)
-            for name in names:
-                found.setdefault(str(name), set()).add(label)
-    return found
+def _nothing(before: Admission, inventory: Inventory) -> HeldBack:
+    return {}
 
 
 def kit_digest() -> str:

@@ -22,7 +22,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from reconciler.admission.admit import Admission
-from reconciler.control import rolling, say
+from reconciler.control import holding, rolling, say
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
@@ -152,8 +152,11 @@ class Controller:
             server.close()
             tasks.cancel_scope.cancel()
 
-    async def now(self, *, explicit: bool = False, back_to: str | None = None) -> Look | Busy | Gone:
-        """Look at once and do what follows. ``explicit``: a person asked, so removals are not held back.
+    async def now(
+        self, *, explicit: bool = False, prune_all: bool = False, back_to: str | None = None
+    ) -> Look | Busy | Gone:
+        """Look at once and do what follows. ``explicit``: a person asked, so removals are not held back,
+        but for what needs ``prune_all``.
         ``back_to``: an earlier revision is served instead ("": the previous one), as ``Looker.roll_back``.
         """
         async with self._turn:
@@ -163,14 +166,16 @@ class Controller:
             if back_to is not None:
                 found = await anyio.to_thread.run_sync(self.parts.looker.roll_back, back_to)
             else:
-                found = await anyio.to_thread.run_sync(
-                    self.parts.looker.look, held_by, () if explicit else hints
+                look = partial(
+                    self.parts.looker.look, held_by, () if explicit else hints, prune_all=prune_all
                 )
+                found = await anyio.to_thread.run_sync(look)
             if isinstance(found, Look):
                 self.parts.board.look_began(began)
                 self._tell_rolling(rolled, found)
-                self._source = self._synced(waits=found.waits)
+                self._source = self._synced(found)
                 before, generation = self.look, self.table.generation
+                self._tell_of_what_waits(found)
                 await self._do(found)
                 if explicit:
                     self.try_again()
@@ -185,6 +190,11 @@ class Controller:
                 self._source = Condition("Synced", "False", reason, found.detail)
                 self._say.set()
             return found
+
+    def _tell_of_what_waits(self, found: Look) -> None:
+        before = (self.look.held, self.look.flapping) if self.look else ({}, {})
+        for one in holding.news(before, (found.held, found.flapping)):
+            self.parts.journal.event(*one)
 
     def _tell(self, before: Admission, after: Admission) -> None:
         """Events of a look that found something new: what is refused, what no longer is, which revision."""
@@ -204,15 +214,17 @@ class Controller:
         if told := rolling.event(before, self.parts.looker.rolling.current, revision):
             self.parts.journal.event("configuration", *told)
 
-    def _synced(self, *, waits: bool) -> Condition:
+    def _synced(self, look: Look) -> Condition:
         looker = self.parts.looker
         fault = looker.fault
         if fault:
             return Condition("Synced", "False", "ReconcileError", fault)
         if rolled := looker.rolling.condition(looker.attempted):
             return rolled
-        if waits:
+        if look.waits:
             return _WAITS
+        if blocked := holding.condition(look.held):
+            return blocked
         passed = self.parts.looker.source.warnings
         if not self._blind and not passed:
             return _SYNCED
@@ -229,6 +241,7 @@ class Controller:
             instances={one.name: one for one in self.parts.supervisor.observe()},
             unproven=dict(self._prover.unproven),
             held=self.look.held,
+            flapping=self.look.flapping,
         )
 
     def recipe(self, name: InstanceName) -> Recipe | None:
@@ -385,7 +398,8 @@ class Controller:
             self._pruned = True
             gc.freeze()  # what was read stays: to go through it again and again would hold up calls
         config = settings_in_force(self.look.admission) if self.look else Config()
-        return Wait(config.reconcile.scan_seconds)
+        due = self.parts.looker.due_after_s()
+        return Wait(min(config.reconcile.scan_seconds, config.reconcile.scan_seconds if due is None else due))
 
     async def _speak(self) -> None:
         """Say what is new at once, what follows closely together; the summary when its turn has come."""

@@ -1,6 +1,7 @@
 """What the control socket answers: apply, diff, sessions, stop."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -53,17 +54,20 @@ class Methods:
     async def diff(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """What an apply would change, deciding everything anew and doing nothing."""
         before = self._applied()
-        found = await anyio.to_thread.run_sync(self._controller.parts.looker.preview)
+        preview = partial(self._controller.parts.looker.preview, prune_all=params.get("prune") == "all")
+        found = await anyio.to_thread.run_sync(preview)
         if not isinstance(found, Look):
             raise Refused(f"the configuration cannot be read now: {found.detail}")
         return self._report(before, found)
 
     async def apply(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        """Reconcile now. With ``wait``: until the newest routes serve, or ``timeoutSeconds`` passed."""
+        """Reconcile now; with ``prune: "all"`` what is gone from the files goes, however much. With ``wait``:
+        until the newest routes serve, or ``timeoutSeconds`` passed.
+        """
         if params.get("dryRun"):
             return {**await self.diff(params, caller), "applied": False, "ready": False}
         before = self._applied()
-        found = await self._controller.now(explicit=True)
+        found = await self._controller.now(explicit=True, prune_all=params.get("prune") == "all")
         if not isinstance(found, Look):
             raise Refused(f"the configuration cannot be read now: {found.detail}")
         if params.get("wait"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.admission.admit import Admission
-from reconciler.control import lock, say
+from reconciler.control import holding, lock, say
 from reconciler.control.admitted import Admitted
 from reconciler.control.facts import Facts
 from reconciler.control.looking import Look, Looker, Place, kit_digest
@@ -21,12 +21,13 @@ from reconciler.model.status import Summary
 from reconciler.plan import impact
 
 
-def apply(config: Path) -> dict[str, Any]:
-    """Admit the configuration and write status; the report of ``report``.
+def apply(config: Path, *, prune_all: bool = False) -> dict[str, Any]:
+    """Admit the configuration and write status; the report of ``report``. What may not be removed at once
+    is removed with ``prune_all``.
 
     Raises ``lock.Held`` when a controller runs, OSError when the configuration cannot be read.
     """
-    return _done(config, lambda looker: looker.look(None))
+    return _done(config, lambda looker: looker.look(None, prune_all=prune_all))
 
 
 def roll_back(config: Path, wanted: str) -> dict[str, Any]:
@@ -42,21 +43,27 @@ def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> dict[str
         looker = Looker(place, Admitted(place.state / "admitted"))
         before = looker.first().admission
         look = _readable(act(looker))
-        facts = Facts(look.admission, look.desired.table, look.desired.table, {}, running=False)
+        facts = Facts(
+            look.admission, look.desired.table, look.desired.table, {}, held=look.held, running=False
+        )
         board = Board(place.state / "status", time.time)
         board.publish(tuple(say.statuses(facts)))
-        rolled = looker.rolling.condition(looker.attempted)
-        frame = Summary(configuration=str(place.config), conditions=(rolled,) if rolled else ())
+        source = looker.rolling.condition(looker.attempted) or holding.condition(look.held)
+        frame = Summary(configuration=str(place.config), conditions=(source,) if source else ())
         board.summary(looker.told(say.summary(facts, frame)))
     return {**report(before, look), "applied": True, "ready": False}
 
 
-def preview(config: Path) -> dict[str, Any]:
+def preview(config: Path, *, prune_all: bool = False) -> dict[str, Any]:
     """What an apply would change, changing nothing; OSError when the configuration cannot be read."""
     place = Place.of(config)
     looker = Looker(place, Admitted(place.state / "admitted"))
     before = looker.first().admission
-    return {**report(before, _readable(looker.preview())), "applied": False, "ready": False}
+    return {
+        **report(before, _readable(looker.preview(prune_all=prune_all))),
+        "applied": False,
+        "ready": False,
+    }
 
 
 def report(before: Admission | None, look: Look, sessions: Iterable[impact.Held] = ()) -> dict[str, Any]:
@@ -69,6 +76,10 @@ def report(before: Admission | None, look: Look, sessions: Iterable[impact.Held]
         "problems": [say.problem_json(problem) for problem in after.problems],
         "refused": sorted(str(ref) for ref in after.refused),
         "waiting": sorted(str(ref) for ref in look.held),
+        "held": [
+            {"object": str(ref), "reason": look.held[ref].reason, "message": look.held[ref].message}
+            for ref in sorted(look.held)
+        ],
     }
 
 

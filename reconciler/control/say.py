@@ -37,6 +37,8 @@ def status(index: Index, ref: ObjectRef) -> ObjectStatus:
     known = now or in_force
     file = known.file if known else refused[0].at.file if refused else ""
     source = admission.inventory.sources.get((Layer.CONFIG, file)) if now is None else None
+    if ref in index.facts.held:
+        now = source = None  # its own form is not the one in force, and may change too often to be told
     digest = now.digest if now else hashlib.sha256(source).hexdigest() if source is not None else ""
     seen = index.instances(ref)
     return ObjectStatus(
@@ -77,6 +79,8 @@ def _conditions(
     found = [admitted, _synced(index, ref, refused), _ready(index, ref, refused, seen)]
     if missing := facts.admission.absent.get(ref):
         found.append(Condition("Supported", "False", "NotBuilt", f"not built yet: {listed(missing)}"))
+    if words := facts.flapping.get(ref):
+        found.append(Condition("Flapping", "True", "Flapping", words))
     if ref.kind is Kind.BINDING and facts.running:
         found.extend(_observed(seen))
         if (trial := index.trial(ref.name)) and trial.given_up:

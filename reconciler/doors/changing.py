@@ -16,6 +16,7 @@ from reconciler.doors import client, columns, lines, standing, tables, usage
 
 _WAIT_S = 120.0
 _NUMBER = re.compile(r"[0-9.]+")
+_MANY = 6  # names in one line; the rest is counted
 _TELL_S = 1.0  # how often the controller is asked what it waits for
 _MARKS = {"add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("✗", "red")}
 _PLANNED = {"add": "to add", "change": "to change", "remove": "to remove", "refuse": "refused"}
@@ -30,13 +31,14 @@ class Wish:
     wait: bool = False
     atomic: bool = False
     agreed: bool = False
+    prune_all: bool = False  # what is gone from the files goes, however much it is
 
 
 def diff(settings: usage.Settings, *, detailed: bool) -> int:
     """Print what an apply would change. ``detailed``: Terraform's exit codes (0 none, 1 error, 2 changes)."""
     report = _previewed(settings)
     _show(report, settings)
-    refused, changed = bool(_errors(report)), bool(_records(report, "changes"))
+    refused, changed = _refuses(report), bool(_records(report, "changes"))
     if detailed:
         return 1 if refused else 2 if changed else 0
     return 2 if refused else 1 if changed else 0
@@ -45,8 +47,8 @@ def diff(settings: usage.Settings, *, detailed: bool) -> int:
 def apply(settings: usage.Settings, wish: Wish) -> int:
     """Reconcile now; the exit code."""
     if wish.dry_run or wish.atomic or _asks(settings, wish):
-        report = _previewed(settings)
-        refused = bool(_errors(report))
+        report = _previewed(settings, wish)
+        refused = _refuses(report)
         if wish.dry_run or (wish.atomic and refused):
             _show(report, settings)
             if not wish.dry_run:
@@ -78,14 +80,16 @@ def _agreed(report: lines.Json, settings: usage.Settings) -> bool:
 def _applied(settings: usage.Settings, wish: Wish) -> int:
     control: client.Client | None = client.Client(settings.config)
     try:
-        report = client.Client(settings.config).ask("apply", {"wait": False, "dryRun": False})
+        report = client.Client(settings.config).ask(
+            "apply", {"wait": False, "dryRun": False, **_pruning(wish)}
+        )
     except client.NoController:
-        report, control = _applied_here(settings), None
-    errors = _errors(report)
-    if wish.wait and not errors and control and not report.get("ready"):
+        report, control = _applied_here(settings, wish), None
+    refused = _refuses(report)
+    if wish.wait and not refused and control and not report.get("ready"):
         report["ready"] = _waited(control, settings, report)
     _show(report, settings)
-    if errors:
+    if refused:
         return 1
     if wish.wait and not report.get("ready"):
         sys.stderr.write(_late(report, settings))
@@ -95,10 +99,10 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
     return 0
 
 
-def _applied_here(settings: usage.Settings) -> lines.Json:
+def _applied_here(settings: usage.Settings, wish: Wish) -> lines.Json:
     """Apply without a controller; raises ``Stopped`` while one is starting or stopping."""
     try:
-        report = once.apply(folders.configuration(settings.config))
+        report = once.apply(folders.configuration(settings.config), prune_all=wish.prune_all)
     except lock.Held as held:
         raise usage.Stopped(f"cannot apply: {held}, and it does not answer yet: try again") from None
     if not settings.quiet:
@@ -142,11 +146,16 @@ def _late(report: lines.Json, settings: usage.Settings) -> str:
     return text + "What served before keeps serving.\n"
 
 
-def _previewed(settings: usage.Settings) -> lines.Json:
+def _previewed(settings: usage.Settings, wish: Wish | None = None) -> lines.Json:
+    wish = wish or Wish()
     try:
-        return client.Client(settings.config).ask("diff", {})
+        return client.Client(settings.config).ask("diff", _pruning(wish))
     except client.NoController:
-        return once.preview(folders.configuration(settings.config))
+        return once.preview(folders.configuration(settings.config), prune_all=wish.prune_all)
+
+
+def _pruning(wish: Wish) -> dict[str, object]:
+    return {"prune": "all"} if wish.prune_all else {}
 
 
 def _show(report: lines.Json, settings: usage.Settings) -> None:
@@ -162,6 +171,7 @@ def _show(report: lines.Json, settings: usage.Settings) -> None:
         sys.stdout.write("What was saved is admitted, and does not serve yet.\n")
     else:
         sys.stdout.write(changes_text(changes, paint, done=done))
+    sys.stdout.write(held_text(_records(report, "held"), paint))
     sys.stdout.flush()  # talk on stderr comes after the data it is about
 
 
@@ -186,6 +196,19 @@ def changes_text(changes: list[lines.Json], paint: columns.Paint, *, done: bool 
     return columns.table(rows, paint, colours) + paint(", ".join(counts) + ".", "bold") + "\n"
 
 
+def held_text(held: list[lines.Json], paint: columns.Paint) -> str:
+    """What stays in force although the files say otherwise, and why: objects with one cause together."""
+    causes: dict[str, list[str]] = {}
+    for one in held:
+        causes.setdefault(str(one.get("message")), []).append(str(one.get("object")))
+    text = ""
+    for message, names in causes.items():
+        more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
+        text += f"{paint('!', 'yellow')} {columns.shown(', '.join(names[:_MANY]))}{more}: in force still\n"
+        text += f"    {columns.shown(message)}\n"
+    return text
+
+
 def _touched(change: lines.Json) -> list[str]:
     sessions, agents = change.get("sessions"), change.get("agents")
     found = []
@@ -204,6 +227,12 @@ def _touched(change: lines.Json) -> list[str]:
 def _records(report: lines.Json, key: str) -> list[lines.Json]:
     found = report.get(key)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _refuses(report: lines.Json) -> bool:
+    """Whether something is refused: an object, or a removal that nobody may do in passing."""
+    blocked = any(one.get("reason") == "PruneBlocked" for one in _records(report, "held"))
+    return blocked or bool(_errors(report))
 
 
 def _errors(report: lines.Json) -> list[lines.Json]:

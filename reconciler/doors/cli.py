@@ -94,15 +94,20 @@ def _diff(settings: usage.Settings, detailed: bool) -> int:  # noqa: FBT001 - cl
 )
 @click.option("--atomic", is_flag=True, help="Apply nothing when anything is refused.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before something is stopped.")
+@click.option(
+    "--prune", type=click.Choice(["all"]), help="Remove what is gone from the files, however much it is."
+)
 @click.pass_obj
-def _apply(settings: usage.Settings, /, **flags: bool) -> int:
+def _apply(settings: usage.Settings, /, prune: str | None, **flags: bool) -> int:
     """Reconcile now and say what became of it.
 
     Exit: 0 applied (and ready, with --wait), 1 something refused, 2 error, 3 applied but not ready in time.
     """
     from reconciler.doors import changing
 
-    wish = changing.Wish(flags["dry_run"], flags["wait"], flags["atomic"], agreed=flags["yes"])
+    wish = changing.Wish(
+        flags["dry_run"], flags["wait"], flags["atomic"], agreed=flags["yes"], prune_all=prune == "all"
+    )
     return changing.apply(settings, wish)
 
 

@@ -27,7 +27,7 @@ Reason = Literal[
     "Withheld", "Stale", "ProbeOff", "WatchDegraded", "SecretTimeout", "SecretEcho", "InternalError",
     "ModelMissing",
     "ModelSubstituted", "ProfileMutated", "AwaitingApply", "Uncontained", "CapacityWait",
-    "Idle", "Running", "NotBuilt", "WaitsFor", "RolledBack",
+    "Idle", "Running", "NotBuilt", "WaitsFor", "RolledBack", "Flapping",
 ]  # fmt: skip
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 

@@ -86,8 +86,6 @@ WITHOUT_EFFECT = [
         "interface/ocr/v1",
         "purpose",
     ),
-    (config("[prune]\nmaxFraction = 0.1\n"), "config/handler", "prune.maxFraction"),
-    (config("[prune]\nallowEmpty = true\n"), "config/handler", "prune.allowEmpty"),
     (config('[source]\nallowedSigners = "signers"\n'), "config/handler", "source.allowedSigners"),
     (config("[capacity]\ngpu = 1\n"), "config/handler", "capacity.gpu"),
     (config('[http]\nlisten = "127.0.0.1:0"\n'), "config/handler", "http.listen"),

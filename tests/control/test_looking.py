@@ -75,19 +75,23 @@ def test_a_removal_that_an_agent_or_a_session_needs_waits_for_an_apply(
     decided(one.look(()))
     (place.config / "bindings" / "ocr-a.toml").unlink()
     assert "agent/clerk" in decided(one.look(())).held[OCR].message
-    (place.config / "agents" / "clerk.toml").unlink()
+    (place.config / "bindings" / "ocr-b.toml").write_text(BINDING)
+    (place.config / "agents" / "clerk.toml").write_text(AGENT.replace("ocr-a", "ocr-b"))
     assert "an open session" in decided(one.look({"ocr-a"})).held[OCR].message
     look = decided(one.look(()))
     assert not look.held
     assert OCR not in look.admission.in_force
 
 
-def test_an_explicit_apply_holds_nothing_back(place: Place, looker: Callable[[], Looker]) -> None:
+def test_an_explicit_apply_with_the_flag_holds_nothing_back(
+    place: Place, looker: Callable[[], Looker]
+) -> None:
     one = looker()
     decided(one.look(()))
     (place.config / "bindings" / "ocr-a.toml").unlink()
     (place.config / "agents" / "clerk.toml").unlink()
-    look = decided(one.look(None))
+    assert decided(one.look(None)).held  # everything: that needs the flag
+    look = decided(one.look(None, prune_all=True))
     assert not look.held
     assert not look.desired.table.agents
 

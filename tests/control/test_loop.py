@@ -156,6 +156,9 @@ def test_a_folder_that_is_empty_after_a_restart_ends_nothing(made: House) -> Non
         await made.until(lambda: made.synced()[1] == "SourceUnavailable")
         assert "binding/a" in made.objects()
         made.write("handler.toml", CONFIG)
+        await made.until(lambda: made.synced()[1] == "PruneBlocked")
+        assert "binding/a" in made.objects()
+        await controller.now(explicit=True, prune_all=True)
         await made.until(lambda: made.objects() == {"config/handler"})
 
     made.live(empty)
