@@ -15,6 +15,7 @@ from reconciler.admission.admit import Admission
 from reconciler.admission.view import inside, whole_path
 from reconciler.control import atomic, batches, history
 from reconciler.control.batches import Batch, Kept, Note
+from reconciler.control.seals import Seals
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Layer, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
@@ -39,6 +40,7 @@ class Admitted:
         self._whole_bytes = 0  # of the journal when it was last written anew
         self._forms: Mapping[ObjectRef, Resource[Record]] | None = None  # what was saved last, once it was
         self._size_bytes: int | None = None  # None: not read yet
+        self._seals: Seals[str] = Seals(lambda _: self._path)
 
     def load(self) -> Tree:
         """The files that were in force when the last controller ended; no file the first time. Raises
@@ -55,6 +57,8 @@ class Admitted:
         """
         if self._size_bytes is None:
             self._replay()
+        elif self.altered():
+            self.rewrite()
         changes = self._changes(admission)
         revision = admission.inventory.revision
         if changes or revision != self._revision:
@@ -65,6 +69,39 @@ class Admitted:
     def past(self, digest: str) -> history.Past | None:
         """A revision that is kept, with its files, by the digest of its content. Raises OSError."""
         return next((past for past in history.read(self._path) if past.entry.digest == digest), None)
+
+    def altered(self) -> bool:
+        """Whether somebody else changed or removed the journal, so that a restart would read otherwise."""
+        if not self._seals.odd():
+            return False
+        try:
+            data = self._path.read_bytes()
+        except OSError:
+            return True
+        replay = history.replayed(batches.decoded(data))
+        same = (len(data), self._weight, self.history) == (replay.whole_bytes, replay.weight, replay.entries)
+        if same:
+            self._seals.note("")
+        return not same
+
+    def rewrite(self) -> None:
+        """Write the journal anew: what is in force, and the earlier revisions that it still tells of. Raises
+        OSError.
+        """
+        if not self.history:
+            return
+        try:
+            found = history.read(self._path)
+        except OSError:
+            found = ()
+        known = {entry.digest for entry in self.history[1:]}
+        earlier = [past for past in found if past.entry.digest in known]
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        newest = history.Past(self.history[0], self._files)
+        atomic.write(self._path, history.compacted([newest, *earlier]))
+        forms = self._forms
+        self._replay()
+        self._forms = forms
 
     @property
     def _revision(self) -> str:
@@ -113,6 +150,7 @@ class Admitted:
             self._size_bytes = size + len(batch)
         history.edit(files, changes)
         self._live_bytes, self._weight = live, weight
+        self._seals.note("")
         self.history = history.noted(self.history, batches.digest(weight), note)
 
     def _compacted(self, changes: batches.Changes, note: Note) -> bytes:
@@ -132,6 +170,7 @@ class Admitted:
         self._live_bytes = sum(len(kept.data) for kept in self._files.values())
         self._whole_bytes = 0
         self._forms = None
+        self._seals.note("")
 
 
 def _append_at(path: Path, size_bytes: int, batch: bytes) -> None:

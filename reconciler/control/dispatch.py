@@ -107,6 +107,13 @@ class Dispatcher:
 
         self.open_lane(instance, ready)
 
+    def leave(self, name: InstanceName) -> None:
+        """Send no more calls to the process that runs: the next one waits a little for its end, then opens
+        another connection. Calls on their way are not touched.
+        """
+        if (lane := self._lanes.get(name)) is not None:
+            self.ended(lane)
+
     def keep(self, task: "asyncio.Task[None]") -> None:
         """Hold on to a task until it ends."""
         self._tasks.add(task)

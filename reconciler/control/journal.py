@@ -64,7 +64,7 @@ class _Appended:
         if self.size_bytes and self.size_bytes + len(lines) > self.limit_bytes:
             self.path.replace(_aside(self.path))
             self.size_bytes = 0
-        fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = self._opened()
         try:
             if os.write(fd, lines) != len(lines):
                 os.ftruncate(fd, self.size_bytes)
@@ -72,6 +72,16 @@ class _Appended:
         finally:
             os.close(fd)
         self.size_bytes += len(lines)
+
+    def _opened(self) -> int:
+        """The file, made when it is missing: somebody may have removed it with its folder."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self.path, flags, 0o600)
+        except FileNotFoundError:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.size_bytes = 0
+            return os.open(self.path, flags, 0o600)
 
 
 class Journal:

@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 
 from reconciler.control import atomic
+from reconciler.control.seals import Seals
 from reconciler.control.sessions import routes_from, routes_json
 from reconciler.model.identity import moved
 from reconciler.model.routes import AgentRoutes, RouteTable
@@ -23,6 +24,7 @@ class Retained:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept: tuple[AgentRoutes, ...] = ()
+        self._seals: Seals[str] = Seals(lambda _: path)
 
     def load(self) -> RouteTable:
         """The routes that were kept when the last controller ended; the empty table when there were none."""
@@ -34,6 +36,7 @@ class Retained:
             self._path.unlink(missing_ok=True)
             return serving.NOTHING
         self._kept = agents
+        self._seals.note("")
         return RouteTable(generation=0, agents={one.agent: one for one in agents}, recipes=recipes)
 
     def save(self, served: RouteTable, desired: RouteTable) -> None:
@@ -51,6 +54,16 @@ class Retained:
             _LOG.warning("kept routes cannot be written down: %s", error.strerror or error)
         else:
             self._kept = kept
+            self._seals.note("")
+
+    def altered(self) -> bool:
+        """Whether somebody else changed or removed the file."""
+        return bool(self._seals.odd())
+
+    def rewrite(self, served: RouteTable) -> None:
+        """Write what is kept down anew; OSError when that fails."""
+        self._write(self._kept, served)
+        self._seals.note("")
 
     def _write(self, kept: tuple[AgentRoutes, ...], served: RouteTable) -> None:
         if not kept:

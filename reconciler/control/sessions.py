@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from reconciler.control import atomic, processes
+from reconciler.control.seals import Seals
 from reconciler.model.contract import Contract
 from reconciler.model.names import InstanceName, InterfaceRef
 from reconciler.model.recipes import Recipe
@@ -59,6 +60,7 @@ class Sessions:
         self._standing: dict[tuple[str, processes.Process], str] = {}
         self._connections: dict[str, int] = {}
         self._quiet_since: dict[str, float] = {}
+        self._seals: Seals[str] = Seals(lambda session_id: folder / f"{session_id}.json")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def load(self) -> tuple[Session, ...]:
@@ -69,6 +71,7 @@ class Sessions:
                 _forget(path)
                 continue
             self._keep(session)
+            self._seals.note(session.id)
             if session.standing:
                 self._quiet_since[session.id] = self._now() - _QUIET_S + _RETURN_S
         return self.all()
@@ -107,7 +110,7 @@ class Sessions:
             standing=standing,
         )
         try:
-            atomic.write(self._folder / f"{session.id}.json", orjson.dumps(_as_json(session)))
+            self._write(session)
         except OSError as error:
             if not standing:
                 raise
@@ -124,8 +127,23 @@ class Sessions:
             self._standing.pop((session.agent, session.opener), None)
         self._connections.pop(session_id, None)
         self._quiet_since.pop(session_id, None)
+        self._seals.drop(session_id)
         (self._folder / f"{session_id}.json").unlink(missing_ok=True)
         return session
+
+    def altered(self) -> tuple[Session, ...]:
+        """The open sessions whose file is not as it was written: somebody changed or removed it."""
+        return tuple(self._open[session_id] for session_id in self._seals.odd() if session_id in self._open)
+
+    def rewrite(self, session: Session) -> None:
+        """Write an open session down anew; OSError when that fails."""
+        if session.id in self._open:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._write(session)
+
+    def _write(self, session: Session) -> None:
+        atomic.write(self._folder / f"{session.id}.json", orjson.dumps(_as_json(session)))
+        self._seals.note(session.id)
 
     def standing(self, agent: str, parent: processes.Process) -> Session | None:
         """The standing session that the bridges of one parent process share, if it is open."""

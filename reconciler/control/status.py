@@ -25,6 +25,7 @@ from typing import Any
 import orjson
 
 from reconciler.control import atomic, outcomes
+from reconciler.control.seals import Seals
 from reconciler.model.names import Kind
 from reconciler.model.status import Condition, ObjectStatus, Summary, settle
 
@@ -36,6 +37,7 @@ _PLAIN = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}")  # a name that is a file
 _RANKS = ("False", "Unknown", "True")
 
 Key = tuple[str, str]
+SUMMARY: Key = ("summary", "")  # among the keys of altered files
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Board:
             None  # the summary's; None before they were read back
         )
         self._said = b""  # the summary last written, but for its instant
+        self._seals = Seals(self._path)
         self._swept = False
         self._began: float | None = None  # when the last look began, of which this tells; None: now
         self._turn = threading.Lock()
@@ -81,6 +84,7 @@ class Board:
             if told is not None and key in self._wanted:
                 self._told[key] = told = replace(told, handled=iso(self._now()))
                 self._trying(lambda: int(atomic.write(self._path(key), _document(told))))
+                self._seals.note(key)
 
     def publish(self, objects: Iterable[ObjectStatus]) -> int:
         """Make the folder hold these objects and no other; how many files were written or removed.
@@ -112,6 +116,37 @@ class Board:
         """Write ``summary.json`` over the objects last published; False when it said the same already."""
         with self._turn:
             return self._trying(lambda: self._write_summary(summary)) > 0
+
+    def altered(self) -> tuple[Key, ...]:
+        """The files that somebody else changed or removed, by kind and name."""
+        with self._turn:
+            return tuple(filter(self._is_altered, self._seals.odd()))
+
+    def _is_altered(self, key: Key) -> bool:
+        """Compare the bytes of a file that looks otherwise: one that was only touched is as it was."""
+        try:
+            found = self._path(key).read_bytes()
+        except OSError:
+            return True
+        told = self._told.get(key)
+        if key == SUMMARY:
+            same = found.startswith(self._said[:-1]) and found.endswith(b"}\n")
+        else:
+            same = told is not None and found == _document(told)
+        if same:
+            self._seals.note(key)
+        return not same
+
+    def rewrite(self, keys: Iterable[Key]) -> None:
+        """Write these files anew, the summary the next time that it is said."""
+        with self._turn:
+            for key in keys:
+                if key == SUMMARY:
+                    self._said = b""
+                elif key in self._wanted and (told := self._told.get(key)) is not None:
+                    self._told[key] = replace(told, status=replace(told.status, digest="?"))
+                    self._pending.add(key)
+            self._trying(self._write)
 
     def _trying(self, write: Callable[[], int]) -> int:
         try:
@@ -158,6 +193,7 @@ class Board:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             written = atomic.write(path, document, durable=False)
         self._note(key, told)
+        self._seals.note(key)
         return written
 
     def _note(self, key: Key, told: _Told) -> None:
@@ -196,6 +232,7 @@ class Board:
             return False
         path = self._path(key)
         path.unlink(missing_ok=True)
+        self._seals.drop(key)
         del self._told[key]
         place = bisect_left(self._order, key)
         del self._order[place], self._rows[place]
@@ -204,6 +241,8 @@ class Board:
         return True
 
     def _path(self, key: Key) -> Path:
+        if key == SUMMARY:
+            return self._folder / _SUMMARY
         kind, name = key
         parts = [part if _PLAIN.fullmatch(part) else _short(part) for part in name.split("/")]
         return self._folder.joinpath(kind, *parts[:-1], f"{parts[-1]}.json")
@@ -235,6 +274,7 @@ class Board:
             return 0
         atomic.write(path, said[:-1] + b',"at":' + orjson.dumps(iso(self._now())) + b"}\n")
         self._conditions, self._said = conditions, said
+        self._seals.note(SUMMARY)
         return 1
 
 

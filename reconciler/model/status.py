@@ -28,6 +28,8 @@ Reason = Literal[
     "ModelMissing",
     "ModelSubstituted", "ProfileMutated", "AwaitingApply", "Uncontained", "CapacityWait",
     "Idle", "Running", "NotBuilt", "WaitsFor", "RolledBack", "Flapping",
+    "ProcessVanished", "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited",
+    "DriftCorrected",
 ]  # fmt: skip
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 
@@ -76,6 +78,7 @@ class InstanceSeen:
     message: str = ""
     calls: int = 0  # in flight now
     walls: Mapping[str, str] = field(default_factory=dict)  # wall → how it stands
+    vanished: bool = False  # its process served, ended without being asked, and none was started since
 
 
 @dataclass(frozen=True, slots=True)

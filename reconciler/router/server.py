@@ -7,7 +7,7 @@ connection is, is decided by each door's ``pin``. One loop, plain callbacks; onl
 import asyncio
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ class _Open:
 
     door: Door
     servers: dict[str, asyncio.AbstractServer] = field(default_factory=dict)  # by socket name
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)  # device and inode of each socket
     connections: set[Connection] = field(default_factory=set)
     pinned: dict[Connection, str] = field(default_factory=dict)  # those of them that belong to a session
 
@@ -70,13 +71,26 @@ class Router:
         """
         kept = self._doors.setdefault(door.id, _Open(door))
         kept.door = door
-        door.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        door.folder.chmod(0o700)
         wanted = {*door.interfaces, SERVICES}
         for name in kept.servers.keys() - wanted:
             self._close_socket(kept, name)
-        for name in sorted(wanted - kept.servers.keys()):
-            kept.servers[name] = await self._listen(kept, name)
+        await self._listen_at(kept, wanted - kept.servers.keys())
+
+    def unreachable(self) -> dict[str, tuple[str, ...]]:
+        """By door, the sockets that are not where agents look for them: gone, or replaced by something."""
+        lost = {door_id: tuple(_lost(kept)) for door_id, kept in self._doors.items()}
+        return {door_id: names for door_id, names in lost.items() if names}
+
+    async def listen_again(self, door_id: str, names: Iterable[str]) -> None:
+        """Have these sockets of an open door anew; its connections stay. Raises as ``open`` does."""
+        kept = self._doors.get(door_id)
+        if kept is None:
+            return
+        for name in names:
+            kept.places.pop(name, None)
+            if (server := kept.servers.pop(name, None)) is not None:
+                server.close()
+        await self._listen_at(kept, names)
 
     async def close(self, door_id: str) -> None:
         """Stop listening at a door and end its connections; a door that is not open is none."""
@@ -98,6 +112,14 @@ class Router:
             for connection in [one for one, its in kept.pinned.items() if its == session]:
                 connection.shut()
 
+    async def _listen_at(self, kept: _Open, names: Iterable[str]) -> None:
+        folder = kept.door.folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        for name in sorted(names):
+            kept.servers[name] = await self._listen(kept, name)
+            kept.places[name] = _place(folder / f"{name}.sock")
+
     async def _listen(self, kept: _Open, name: str) -> asyncio.AbstractServer:
         path = kept.door.folder / f"{name}.sock"
         if len(os.fsencode(path)) > MAX_SOCKET_PATH:
@@ -112,6 +134,7 @@ class Router:
 
     def _close_socket(self, kept: _Open, name: str) -> None:
         kept.servers.pop(name).close()
+        kept.places.pop(name, None)
         with suppress(FileNotFoundError):
             (kept.door.folder / f"{name}.sock").unlink()
 
@@ -195,6 +218,21 @@ def _face(guest: Guest, name: str) -> mcp.Face | None:
             return None
         guest.faces[name] = face
     return face
+
+
+def _place(path: Path) -> tuple[int, int]:
+    """Device and inode of what lies at a path; zeros for nothing."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _lost(kept: _Open) -> Iterator[str]:
+    for name in sorted({*kept.door.interfaces, SERVICES}):
+        if _place(kept.door.folder / f"{name}.sock") != kept.places.get(name):
+            yield name
 
 
 def _need_free(path: Path) -> None:

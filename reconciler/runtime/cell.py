@@ -68,6 +68,17 @@ class Cell:
     reader: Reader
     folder: Path
 
+    def stands(self) -> bool:
+        """Whether its folder, inbox and socket lie where they were put."""
+        endpoint, inbox = self.endpoint, self.folder / "in"
+        try:
+            os.stat(_SOCKET, dir_fd=endpoint.folder, follow_symlinks=False)
+            return os.path.samestat(self.folder.lstat(), os.fstat(endpoint.folder)) and os.path.samestat(
+                inbox.lstat(), os.fstat(endpoint.inbox)
+            )
+        except OSError:
+            return False
+
     def clear(self) -> None:
         """After its end: the last words go to the log, the folder away. The endpoint stays open."""
         self.reader.close()

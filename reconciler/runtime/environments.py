@@ -18,9 +18,10 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-from reconciler.runtime import host
+from reconciler.runtime import fingerprint, host
 
 _HALF_MADE = ".making-"
+_SEAL = ".handler-seal"  # in an environment: how it looked when it was built
 _PLACES = re.compile(
     r"\S+://\S+|(?<![\w.])(?:\.{0,2}/)[^\s,;:'\"]+"
 )  # URLs and paths: neither belongs in a status
@@ -56,16 +57,37 @@ class Environments:
         place = place_of(self._root, digest)
         return place if place.is_dir() else None
 
+    def intact(self, digest: str) -> bool:
+        """Whether the environment of this lock is there and looks as it did when it was built."""
+        place = place_of(self._root, digest)
+        try:
+            sealed = (place / _SEAL).read_text()
+        except FileNotFoundError:
+            if not place.is_dir():
+                return False
+            sealed = _seal(place)  # built before environments were sealed: taken as it is
+        return sealed == fingerprint.lasting(place, but=_SEAL)
+
+    async def rebuild(self, digest: str, lock: bytes, progress: Callable[[str], None]) -> Path:
+        """Build an environment anew beside what lies there, which serves until then, and put it in its place.
+
+        Whoever still runs in the old one has lost its files then. Raises as ``build`` does.
+        """
+        return await self._once(digest, lock, progress)
+
     async def build(self, digest: str, lock: bytes, progress: Callable[[str], None]) -> Path:
         """Build the environment of a lock unless it is there; raises NotBuiltError.
 
         ``digest`` is the sha256 (hex) of ``lock``. ``progress`` hears one short line a step; of several that
         ask at once, the first one's.
         """
-        if hashlib.sha256(lock).hexdigest() != digest:
-            raise NotBuiltError("requirements.lock is not the one that the digest names")
-        if (place := self.path(digest)) is not None:
+        if (place := self.path(digest)) is not None and _names(digest, lock):
             return place
+        return await self._once(digest, lock, progress)
+
+    async def _once(self, digest: str, lock: bytes, progress: Callable[[str], None]) -> Path:
+        if not _names(digest, lock):
+            raise NotBuiltError("requirements.lock is not the one that the digest names")
         task = self._building.get(digest)
         if task is None:
             task = asyncio.create_task(self._build(digest, lock, progress))
@@ -89,7 +111,7 @@ class Environments:
         place = place_of(self._root, digest)
         making = self._root / f"{_HALF_MADE}{os.getpid()}-{place.name}"
         shutil.rmtree(making, ignore_errors=True)
-        making.mkdir(mode=0o755)
+        making.mkdir(mode=0o755, parents=True)
         try:
             requirements = making / "requirements.lock"
             requirements.write_bytes(lock)
@@ -97,10 +119,31 @@ class Environments:
             await _install(installer(target, requirements), progress)
             target.mkdir(exist_ok=True)  # a lock of comments alone installs nothing
             target.chmod(0o755)
-            target.rename(place)
+            await asyncio.to_thread(_settle, target, place)
         finally:
             await asyncio.to_thread(shutil.rmtree, making, ignore_errors=True)
         return place
+
+
+def _settle(made: Path, place: Path) -> None:
+    """Put a built environment in its place, and what lies there beside it, to be removed with its rest."""
+    _seal(made)
+    if os.path.lexists(place):
+        place.rename(made.parent / "old")
+    made.rename(place)
+
+
+def _names(digest: str, lock: bytes) -> bool:
+    return hashlib.sha256(lock).hexdigest() == digest
+
+
+def _seal(place: Path) -> str:
+    """Write down how an environment looks now."""
+    seal = place / _SEAL
+    seal.touch(mode=0o644)  # first: a new entry changes how its folder looks, new words in it do not
+    look = fingerprint.lasting(place, but=_SEAL)
+    seal.write_text(look)
+    return look
 
 
 def place_of(root: Path, digest: str) -> Path:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 
 from reconciler.model.recipes import folder_digest
+from reconciler.runtime import fingerprint
 
 _HALF_MADE = ".making-"
 _KIT = "handler_connector"
@@ -24,6 +25,7 @@ class Objects:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._looks: dict[str, str] = {}  # by folder: how it looked when it was read last, and whole
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in root.glob(f"{_HALF_MADE}*"):  # a controller that was killed while it copied
             _remove(left)
@@ -45,27 +47,50 @@ class Objects:
             if parts.is_absolute() or ".." in parts.parts or not parts.parts:
                 raise ValueError("a pinned file lies outside of its folder")
         place = self._root / digest
-        if place.is_dir():
-            if _digest_of(place) == digest:
-                return place
-            _remove(place)
-        return self._place(place, lambda folder: _write(folder, files, executable))
+        if self._is_whole(place, digest):
+            return place
+        _remove(place)
+        self._place(place, lambda folder: _write(folder, files, executable))
+        self._is_whole(place, digest)
+        return place
+
+    def intact(self, digest: str) -> bool:
+        """Whether the code of this digest still is what its digest says; read only when it looks touched."""
+        place = self._root / digest
+        look = fingerprint.near(place)
+        return bool(look) and (self._looks.get(digest) == look or self._is_whole(place, digest))
+
+    def _is_whole(self, place: Path, digest: str) -> bool:
+        """Read what lies there; when it is what the digest says, remember how it looks."""
+        look = fingerprint.near(place)
+        if not look or _digest_of(place) != digest:
+            self._looks.pop(digest, None)
+            return False
+        self._looks[digest] = look
+        return True
+
+    def kit_intact(self, kit: Path) -> bool:
+        """Whether the kit that ``pin_kit`` gave looks as it did then."""
+        return self._looks.get(kit.name) == fingerprint.near(kit)
 
     def pin_kit(self, source: Path) -> Path:
         """Keep the connector kit, compiled for the running interpreter; the folder to mount."""
         text = source.read_bytes()
         place = self._root / f"kit-{hashlib.sha256(text).hexdigest()}"
         file = place / f"{_KIT}.py"
-        if not file.is_file() or file.read_bytes() != text:
+        known = self._looks.get(place.name)
+        if not file.is_file() or file.read_bytes() != text or known not in (None, fingerprint.near(place)):
             _remove(place)
             self._place(place, lambda folder: _write_kit(folder, text))
         elif not Path(importlib.util.cache_from_source(str(file))).is_file():  # another interpreter made it
             place.chmod(0o755)
             _compile(file)
+        self._looks[place.name] = fingerprint.near(place)
         return place
 
     def remove(self, digest: str) -> None:
         """Forget this code; nothing happens when it is not pinned."""
+        self._looks.pop(digest, None)
         _remove(self._root / digest)
 
     def prune(self, keep: Collection[str]) -> tuple[str, ...]:
@@ -79,6 +104,7 @@ class Objects:
         """Make a folder whole under another name, then give it its own."""
         making = self._root / f"{_HALF_MADE}{os.getpid()}-{place.name}"
         _remove(making)
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         making.mkdir(mode=0o755)
         fill(making)
         making.chmod(0o755)  # whatever the umask is: the connector's own user id must get in
@@ -128,6 +154,8 @@ def _digest_of(folder: Path) -> str:
 
 
 def _remove(folder: Path) -> None:
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
     if not folder.exists():
         return
     for path in (folder, *folder.rglob("*")):

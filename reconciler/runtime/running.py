@@ -73,6 +73,8 @@ class Running:
         self._cell: Cell | None = None
         self._outlived: list[Endpoint] = []  # of ended processes, while calls hold the instance
         self._blame: tuple[Reason | None, str] | None = None  # why we end the process ourselves
+        self._stale = False  # its process is to be replaced by another once no call needs it
+        self._vanished = False  # its last process served, and ended without being asked
         self._started_at = ""
         self._seen: InstanceSeen | None = None
         self._seen_of: tuple[object, ...] = ()  # what it was seen of
@@ -123,6 +125,7 @@ class Running:
         self._become(self._state.answering())
         self._idle_since = self._loop.time()
         self._watch(self.recipe.idle_stop_s, self._rest)
+        self._wind_down()
 
     def broken(self, reason: Reason | None, message: str) -> None:
         """The process is of no use: end it, and let the back-off apply."""
@@ -133,6 +136,22 @@ class Running:
     def forgive(self) -> None:
         """The next start need not wait for its back-off."""
         self._become(self._state.forgiven())
+
+    def renew(self) -> None:
+        """Stop its process as soon as no call needs it; whoever asks next starts another."""
+        self._stale = self._cell is not None or self._starting is not None
+        self._wind_down()
+
+    @property
+    def is_building(self) -> bool:
+        """True while what it needs is being installed."""
+        return self._building is not None and not self._building.done()
+
+    def is_cut_off(self) -> bool:
+        """True when it serves, but what its process was given below the run folder is not there any more."""
+        if self._cell is None or not self._state.answered or self._stopping is not None:
+            return False
+        return not self._cell.stands()
 
     def recall(self) -> None:
         """It is wanted again."""
@@ -183,6 +202,7 @@ class Running:
             message=state.message,
             calls=state.holds,
             walls=self._walls,
+            vanished=self._vanished and state.phase == "failed",
         )
         return self._seen
 
@@ -243,7 +263,7 @@ class Running:
         return self._stands(made)
 
     def _stands(self, made: Cell) -> Endpoint:
-        self._cell = made
+        self._cell, self._vanished = made, False
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         made.process.ended.add_done_callback(self._on_end)
         self._watch(self.recipe.ready_timeout_s, self._late)
@@ -299,10 +319,12 @@ class Running:
             self._watch(self.recipe.idle_stop_s if busy else self.recipe.idle_stop_s - idle_s, self._rest)
 
     def _wind_down(self) -> None:
-        """Go on with a retirement, as far as calls let it."""
+        """Go on with a retirement or a renewal, as far as calls let it."""
         if self._state.phase == "retired":
             self.gone.set()
-        elif self._state.phase == "draining" and not self._state.holds and self._cell is not None:
+        elif self._cell is None or self._state.holds:
+            return
+        elif self._state.phase == "draining" or (self._stale and self._state.phase == "idle"):
             self._stop()
 
     def _stop(self) -> None:
@@ -326,6 +348,7 @@ class Running:
         else:
             made.endpoint.close()
         blame, self._blame = self._blame, None
+        self._stale, self._vanished = False, self._state.answered and blame is None
         how = ended.result()
         if self._stopping is not None:
             self._become(self._state.stopped(how))

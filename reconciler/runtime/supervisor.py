@@ -21,7 +21,7 @@ from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.status import InstanceSeen, Reason
 from reconciler.runtime import leftovers
 from reconciler.runtime.cell import Endpoint
-from reconciler.runtime.environments import Environments
+from reconciler.runtime.environments import Environments, NotBuiltError
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
@@ -31,7 +31,7 @@ from reconciler.runtime.walls import Walls, probe
 
 _CLOSE_TRIES = 50  # ten milliseconds apart: the kernel counts a dead process a little longer
 
-__all__ = ["Endpoint", "RuntimeFolders", "Supervisor", "Unready"]
+__all__ = ["Altered", "Endpoint", "NotBuiltError", "RuntimeFolders", "Supervisor", "Unready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,18 @@ class RuntimeFolders:
 
     state: Path
     run: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """What was changed from outside: pinned code and environments by digest, the kit, and the instances that
+    serve but have lost their place in the run folder.
+    """
+
+    code: frozenset[str] = frozenset()
+    environments: frozenset[str] = frozenset()
+    kit: bool = False
+    cut_off: frozenset[InstanceName] = frozenset()
 
 
 class Supervisor:
@@ -64,6 +76,7 @@ class Supervisor:
         self._log_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._objects = Objects(folders.state / "objects")
         self._environments = Environments(folders.state / "envs")
+        self._kit = kit
         self._shop = Workshop(
             run=self._run,
             owner=owner,
@@ -152,6 +165,46 @@ class Supervisor:
         """A person asked: what failed may start again at once, without its back-off."""
         if (unit := self._units.get(name)) is not None:
             unit.forgive()
+
+    async def altered(self) -> Altered:
+        """What was changed under declared instances since it was laid down. Reads what looks touched."""
+        cut_off = frozenset(name for name, unit in self._units.items() if unit.is_cut_off())
+        code, environments, kit = await asyncio.to_thread(self._look, *self._laid_down())
+        still = self._laid_down()  # what was retired meanwhile is gone by right
+        return Altered(code & still[0], environments & still[1], kit=kit, cut_off=cut_off)
+
+    def _laid_down(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Code and environments that declared instances need and nobody is laying down just now."""
+        units = self._units.values()
+        building = {unit.recipe.environment for unit in units if unit.is_building}
+        code = {unit.recipe.code for unit in units} - set(+self._pinning)
+        return frozenset(code), frozenset({unit.recipe.environment for unit in units} - building - {""})
+
+    def _look(
+        self, code: frozenset[str], environments: frozenset[str]
+    ) -> tuple[frozenset[str], frozenset[str], bool]:
+        changed = frozenset(one for one in code if not self._objects.intact(one))
+        odd = frozenset(one for one in environments if not self._environments.intact(one))
+        return changed, odd, not self._objects.kit_intact(self._shop.kit)
+
+    async def repin(self, code: Pinned) -> None:
+        """Lay pinned code down anew. OSError when it cannot be written."""
+        await asyncio.to_thread(self._objects.pin, code.digest, code.files, code.executable)
+
+    async def repin_kit(self) -> None:
+        """Lay the connector kit down anew. OSError when it cannot be written."""
+        await asyncio.to_thread(self._objects.pin_kit, self._kit)
+
+    async def reinstall(self, recipe: Recipe) -> None:
+        """Install what this recipe needs anew; minutes, perhaps. Raises NotBuiltError or OSError."""
+        code = self._objects.path(recipe.code)
+        lock = (code / "requirements.lock").read_bytes() if code else b""
+        await self._environments.rebuild(recipe.environment, lock, lambda _: None)
+
+    def renew(self, name: InstanceName) -> None:
+        """Stop the process of an instance as soon as no call needs it; the next ``ready`` starts another."""
+        if (unit := self._units.get(name)) is not None:
+            unit.renew()
 
     def prune(self) -> tuple[str, ...]:
         """Remove pinned code that no declared instance uses; call it once all that is wanted is declared."""
