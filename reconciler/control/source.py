@@ -6,37 +6,21 @@ looks agree; a hint names paths, which are read twice between two looks at git's
 that did not change is the same tree (``is``). A folder that is gone, unreadable, or was replaced by an
 empty one is ``Gone``, never an empty tree: nothing is concluded from what could not be seen.
 
-The only importer of watchfiles, which loses events on overflow, in freshly nested folders and when the
-folder is replaced, and says so in none of these cases.
 """
 
-import asyncio
-import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import watchfiles
-
-from reconciler.control import repository, revision, walk
+from reconciler.control import hints, repository, revision, walk
 from reconciler.model.identity import Edited
 from reconciler.model.inventory import Layer, Tree
 
-_LOG = logging.getLogger("handler.source")
 _TRIES = 3  # a folder that changes under three walks in a row is being written: look again later
 _BUSY_S = 0.1  # a checkout of 1,000 files takes 0.2 s
-_GIT_MOVED = (".git/index.lock", ".git/HEAD", ".git/packed-refs")  # a checkout is over, a commit was made
-_GIT_BRANCHES = ".git/refs/heads/"
 _MAX_HINTED = 64  # more paths than this cost more one by one than a walk
-
-_STEP_MS = 1  # how often watchfiles looks whether events came; 10 would be 12 ms late
-_DEBOUNCE_MS = 5
-_BREATH_MS = 250  # how soon a replaced folder is noticed
-_QUIET_S = 0.004  # events of one act come closer together than this
-_CAP_S = 0.05  # … and a flood is passed on at least this often
-_RETRY_S = 2.0  # how soon a watch is tried again where there was none
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +91,7 @@ class Source:
 
     def hints(self, degraded: Callable[[str], None] | None = None) -> AsyncIterator[frozenset[str]]:
         """What ``hints`` gives for this folder."""
-        return hints(self.root, degraded)
+        return hints.hints(self.root, degraded)
 
     def _between_markers(self, read: Callable[[int], "_Reading"], *, whole: bool) -> Tree | Busy | Gone:
         try:
@@ -242,80 +226,6 @@ def changed_tree(last: Tree, now: Mapping[str, walk.File], changed: Collection[s
             executable.add(path)
     same = executable == last.executable
     return Tree("", files, faults, last.executable if same else frozenset(executable))
-
-
-async def hints(root: Path, degraded: Callable[[str], None] | None = None) -> AsyncIterator[frozenset[str]]:
-    """Paths below ``root`` that may have changed, relative and posix; an empty set says: look at
-    everything.
-
-    The first event of a quiet time is passed on at once, those of a flood together, 4 to 50 ms apart. Where
-    the machine cannot watch (no inotify instance or watch left, the folder is gone) ``degraded`` hears why
-    and, when it can again, "". Never ends by itself.
-    """
-    complaint = ""
-    while True:
-        why = ""
-        try:
-            async for paths in _watched(root):
-                if complaint and degraded:
-                    degraded("")
-                complaint = ""
-                yield paths
-        except Exception as error:  # noqa: BLE001 - a hint that fails to come, however, leaves the scan
-            why = f"changes are found by the timed scan alone: {_innermost(error)}"
-        if why and why != complaint:
-            _LOG.warning("%s", why)
-            if degraded:
-                degraded(why)
-            complaint = why
-        if why:
-            await asyncio.sleep(_RETRY_S)
-
-
-def _innermost(error: Exception) -> Exception:
-    """The error itself: watchfiles raises what goes wrong while it watches in groups."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-async def _watched(root: Path) -> AsyncIterator[frozenset[str]]:
-    """The hints of one watch; ends when the folder is replaced, since inotify then hears nothing for ever."""
-    identity = _identity_of(root)
-    top = str(_real(root))
-    stands, pause_s, passed_at = False, _QUIET_S, 0.0
-    clock = asyncio.get_running_loop().time
-    async for changes in watchfiles.awatch(
-        top,
-        watch_filter=None,
-        debounce=_DEBOUNCE_MS,
-        step=_STEP_MS,
-        rust_timeout=_BREATH_MS,
-        yield_on_timeout=True,
-        ignore_permission_denied=True,
-    ):
-        if _identity_of(root) != identity:
-            return
-        if not stands:
-            stands = True
-            yield frozenset()  # what changed before the watch stood
-            continue
-        found = [hint for _, path in changes if (hint := _hint(path[len(top) + 1 :])) is not None]
-        if not found:
-            continue
-        yield frozenset() if "" in found else frozenset(found)
-        flood = clock() - passed_at < 2 * pause_s
-        pause_s, passed_at = min(2 * pause_s, _CAP_S) if flood else _QUIET_S, clock()
-        await asyncio.sleep(pause_s)
-
-
-def _hint(path: str) -> str | None:
-    """The hint that an event at ``path`` gives: the path, "" for everything, or None for nothing."""
-    if walk.taken(path):
-        return path
-    if path in walk.FOLDERS or path in _GIT_MOVED or path.startswith(_GIT_BRANCHES):
-        return ""
-    return None
 
 
 def _real(root: Path) -> Path:

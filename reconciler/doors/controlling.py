@@ -134,4 +134,3 @@ def _log(settings: usage.Settings) -> None:
     root.addHandler(stream)
     root.setLevel(logging.DEBUG if settings.verbose else logging.WARNING if settings.quiet else logging.INFO)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)

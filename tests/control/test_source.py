@@ -1,6 +1,5 @@
 """Looking at a real folder, with a real git, while others write in it."""
 
-import asyncio
 import os
 import shutil
 import signal
@@ -8,13 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reconciler.control import walk
-from reconciler.control.source import Busy, Gone, Source, hints
+from reconciler.control.source import Busy, Gone, Source
 from reconciler.model.inventory import Fault, Layer, Tree
 
 Git = Callable[..., str]
@@ -628,117 +627,3 @@ def test_during_checkouts_no_tree_mixes_two_commits(root: Path, git: Git) -> Non
         mover.wait()
     assert accepted
     assert tree(looker.scan()).files
-
-
-# watching
-
-
-Story = Callable[[asyncio.Queue[frozenset[str]]], Coroutine[None, None, None]]
-
-
-async def _until(heard: asyncio.Queue[frozenset[str]], wanted: Callable[[frozenset[str]], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not wanted(await heard.get()):
-            pass
-
-
-@pytest.fixture
-def watch(root: Path) -> Iterator[Callable[[Callable[[asyncio.Queue[frozenset[str]]], object]], None]]:
-    def run(
-        story: Callable[[asyncio.Queue[frozenset[str]]], object],
-        degraded: Callable[[str], None] | None = None,
-    ) -> None:
-        async def main() -> None:
-            heard: asyncio.Queue[frozenset[str]] = asyncio.Queue()
-
-            async def listen() -> None:
-                async for paths in hints(root, degraded):
-                    heard.put_nowait(paths)
-
-            task = asyncio.create_task(listen())
-            await _until(heard, lambda paths: paths == frozenset())
-            await asyncio.sleep(
-                0.1
-            )  # the watch stands a moment after it was begun; until then nothing is lost
-            await story(heard)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        asyncio.run(main())
-
-    yield run
-
-
-def test_a_saved_file_is_hinted_by_its_path_whatever_the_editor_does(
-    root: Path, watch: Callable[..., None]
-) -> None:
-    async def story(heard: asyncio.Queue[frozenset[str]]) -> None:
-        save(root / "bindings/a.toml", b"new")
-        await _until(heard, lambda paths: "bindings/a.toml" in paths)
-        (root / "bindings/z.toml").write_bytes(b"z")
-        await _until(heard, lambda paths: "bindings/z.toml" in paths)
-        (root / "bindings/z.toml").unlink()
-        await _until(heard, lambda paths: "bindings/z.toml" in paths)
-        (root / "bindings/a.toml~").write_bytes(b"backup")
-        (root / "agents/clerk.toml").write_bytes(b"last")
-        await _until(heard, lambda paths: paths == {"agents/clerk.toml"})
-
-    watch(story)
-
-
-def test_git_moving_on_is_a_hint_to_look_at_everything(
-    repository: Path, git: Git, watch: Callable[..., None]
-) -> None:
-    async def story(heard: asyncio.Queue[frozenset[str]]) -> None:
-        await asyncio.to_thread(git, "checkout", "-qb", "other")
-        await _until(heard, lambda paths: paths == frozenset())
-
-    watch(story)
-
-
-@pytest.mark.slow
-def test_a_replaced_folder_is_watched_again(root: Path, watch: Callable[..., None]) -> None:
-    async def story(heard: asyncio.Queue[frozenset[str]]) -> None:
-        shutil.copytree(root, root.with_name("other"))
-        root.rename(root.with_name("away"))
-        root.with_name("other").rename(root)
-        await _until(heard, lambda paths: paths == frozenset())
-        save(root / "bindings/a.toml", b"new")
-        await _until(heard, lambda paths: "bindings/a.toml" in paths)
-
-    watch(story)
-
-
-@pytest.mark.slow
-def test_where_nothing_can_be_watched_that_is_said_and_tried_again(
-    root: Path, watch: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
-    real = __import__("watchfiles").awatch
-
-    def full(*_: object, **__: object) -> object:
-        raise OSError("OS file watch limit reached")
-
-    def hear(why: str) -> None:
-        said.append(why)
-        monkeypatch.setattr("watchfiles.awatch", real)
-
-    async def story(heard: asyncio.Queue[frozenset[str]]) -> None:
-        assert said == ["changes are found by the timed scan alone: OS file watch limit reached", ""]
-
-    monkeypatch.setattr("watchfiles.awatch", full)
-    watch(story, hear)
-
-
-@pytest.mark.slow
-def test_a_name_that_the_watcher_cannot_decode_ends_no_hints(root: Path, watch: Callable[..., None]) -> None:
-    said: list[str] = []
-
-    async def story(heard: asyncio.Queue[frozenset[str]]) -> None:
-        Path(os.fsdecode(os.fsencode(root) + b"/bindings/\xff.toml")).write_bytes(b"x")
-        await _until(heard, lambda paths: paths == frozenset())
-        save(root / "bindings/a.toml", b"new")
-        await _until(heard, lambda paths: "bindings/a.toml" in paths)
-        assert "Unable to decode path" in said[0]
-
-    watch(story, said.append)
