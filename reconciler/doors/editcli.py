@@ -95,4 +95,21 @@ def _convert(settings: usage.Settings, path: str, to: str) -> int:
     return converting.run(settings, path, to)
 
 
-COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert)
+@click.command("trace")
+@click.argument("agent")
+@click.argument("interface")
+@click.pass_obj
+def _trace(settings: usage.Settings, agent: str, interface: str) -> int:
+    """Tell which line of which file selects the binding behind an AGENT's INTERFACE, and why no other does.
+
+    \b
+      handler trace reviewer ocr
+
+    Exit: 0 it is bound and admitted, 1 nothing is bound or it is refused, 2 wrong command line.
+    """
+    from reconciler.doors import tracing
+
+    return tracing.run(settings, agent, interface)
+
+
+COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert, _trace)

@@ -143,7 +143,7 @@ def _header(seen: Standing, paint: columns.Paint) -> str:
     attempted = str(summary.get("lastAttemptedRevision") or "")
     if attempted and applied and attempted != applied:
         text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied whole\n"
-    for one in _list(summary.get("conditions")):
+    for one in records(summary.get("conditions")):
         if one.get("status") == "False" and one.get("message"):
             told = columns.shown(f"{one.get('reason')}: {one.get('message')}")
             text += f"{paint('source', 'red')}   {told}\n"
@@ -277,7 +277,7 @@ def _ready_since(settings: usage.Settings, one: dict[str, object]) -> object:
 
 
 def _ready(document: dict[str, object]) -> dict[str, object]:
-    return next((one for one in _list(document.get("conditions")) if one.get("type") == "Ready"), {})
+    return next((one for one in records(document.get("conditions")) if one.get("type") == "Ready"), {})
 
 
 def _get_instances(settings: usage.Settings, wanted: list[str]) -> int:
@@ -310,10 +310,10 @@ def _table(found: list[dict[str, object]], paint: columns.Paint, *, wide: bool) 
 
 def _summed(document: dict[str, object]) -> dict[str, object]:
     """An object's own file in the form that the summary has of it."""
-    conditions = {str(one.get("type")): one for one in _list(document.get("conditions"))}
+    conditions = {str(one.get("type")): one for one in records(document.get("conditions"))}
     ready, synced = conditions.get("Ready", {}), conditions.get("Synced", {})
     source = document.get("source")
-    problem = next(iter(_list(document.get("problems"))), {})
+    problem = next(iter(records(document.get("problems"))), {})
     return {
         "kind": document.get("kind"),
         "name": document.get("name"),
@@ -361,15 +361,15 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
         head.append(["in force", f"an earlier form ({str(observed)[:19]}), not the newest"])
     text = columns.table(head, paint, [["bold", ""] for _ in head])
     instances = _instances_of(document, seen)
-    if services := _list(document.get("services")):
+    if services := records(document.get("services")):
         text += "\n" + _services(services, instances, paint)
     rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
-    for one in _list(document.get("conditions")):
+    for one in records(document.get("conditions")):
         since = _since({"since": one.get("lastTransitionTime")})
         facts = [one.get("type"), one.get("status"), one.get("reason"), since, one.get("message") or ""]
         rows.append([str(fact) for fact in facts])
     text += "\n" + columns.table(rows, paint, [["bold"] * 5] + [[""] * 5] * (len(rows) - 1))
-    for one in _list(document.get("problems")):
+    for one in records(document.get("problems")):
         text += "\n" + problem_text(one, paint)
     if document.get("kind") == "binding" and instances:
         text += "\n" + _instances(instances, paint)
@@ -381,7 +381,7 @@ def _declared(document: dict[str, object], settings: usage.Settings) -> list[lis
     told = document.get("declared")
     told = told if isinstance(told, dict) else {}
     kind, name = str(document.get("kind")), str(document.get("name"))
-    folders = [f"{one.get('path')} ({one.get('access')})" for one in _list(told.get("scope"))]
+    folders = [f"{one.get('path')} ({one.get('access')})" for one in records(told.get("scope"))]
     values = told.get("settings")
     values = values if isinstance(values, dict) else {}
     rows: list[tuple[str, object]] = [
@@ -483,7 +483,8 @@ def _since(one: dict[str, object]) -> str:
     return "-" if at is None else columns.age(time.time() - at)
 
 
-def _list(value: object) -> list[dict[str, object]]:
+def records(value: object) -> list[dict[str, object]]:
+    """The records of a list in JSON; none where it is no list."""
     return [one for one in _list_of(value) if isinstance(one, dict)]
 
 

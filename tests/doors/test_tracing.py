@@ -1,0 +1,137 @@
+"""trace: the key that won, what it overrides, what is in force beside it, and why nobody else answers."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doors.conftest import World
+
+_BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n'
+_CONNECTOR = (
+    'apiVersion = "handler.connector/v1"\nname = "second"\ndescription = "d"\nimplements = ["ocr/v2"]\n'
+)
+_AGENT = """\
+apiVersion = "handler.agent/v1"
+project = "paperwork"
+
+[services]
+ocr = { binding = "mine", tools = ["ocr_extract"] }
+"""
+
+
+@pytest.fixture
+def config(world: World) -> Path:
+    assert world.handler("init", "config").code == 0
+    texts = {
+        "agents/clerk.toml": _AGENT,
+        "bindings/mine.toml": _BINDING,
+        "bindings/other.toml": _BINDING,
+        "bindings/slow.toml": f'{_BINDING}suspend = true\nsuspendReason = "too slow"\n',
+        "bindings/newer.toml": _BINDING.replace("ocr-tesseract", "second"),
+        "bindings/bad.toml": _BINDING.replace("connector", "conector"),
+        "connectors/second/connector.toml": _CONNECTOR,
+        "connectors/second/main.py": "",
+    }
+    for path, text in texts.items():
+        (world.config / path).parent.mkdir(parents=True, exist_ok=True)
+        (world.config / path).write_text(text)
+    return world.config
+
+
+def _traced(world: World, agent: str, interface: str = "ocr", code: int = 0) -> dict[str, Any]:
+    ran = world.handler("trace", agent, interface, "-o", "json", "-c", "config")
+    assert ran.code == code, ran.err
+    found: dict[str, Any] = json.loads(ran.out)
+    return found
+
+
+def test_the_text_names_the_line_that_won_and_why_no_other_did(
+    world: World, config: Path, golden: Callable[[str, str], None]
+) -> None:
+    ran = world.handler("trace", "clerk", "ocr", "-c", "config")
+    assert (ran.code, ran.err) == (0, "")
+    golden("trace", ran.out)
+
+
+def test_the_agents_own_choice_overrides_its_projects_default(world: World, config: Path) -> None:
+    told = _traced(world, "clerk", "ocr/v1")
+    assert (told["binding"], told["version"], told["implements"]) == ("mine", "ocr/v1", True)
+    assert told["chosenBy"] == {
+        "file": "agents/clerk.toml",
+        "line": 5,
+        "column": 19,
+        "field": "services.ocr.binding",
+    }
+    (over,) = told["overrides"]
+    assert (over["file"], over["binding"]) == ("projects/paperwork.toml", "ocr-tesseract")
+    (need,) = told["requiredBy"]
+    assert (need["file"], need["field"], need["version"]) == (
+        "projects/paperwork.toml",
+        "requires[0]",
+        "ocr/v1",
+    )
+    assert told["inForce"] is None
+    reader = _traced(world, "reader")
+    assert (reader["chosenBy"]["file"], reader["overrides"]) == ("projects/paperwork.toml", [])
+
+
+def test_each_other_binding_says_why_it_does_not_answer(world: World, config: Path) -> None:
+    why = {one["binding"]: one["why"] for one in _traced(world, "clerk")["others"]}
+    assert why.keys() == {"bad", "newer", "ocr-tesseract", "other", "slow"}
+    assert why["bad"].startswith("refused: bindings/bad.toml:2:1: 'conector' is not a key")
+    assert why["newer"] == "offers ocr/v2, not ocr/v1"
+    assert why["ocr-tesseract"].startswith("chosen by projects/paperwork.toml:")
+    assert why["ocr-tesseract"].endswith("which agents/clerk.toml:5:19 services.ocr.binding overrides")
+    assert why["other"] == "not chosen: 'handler rebind clerk ocr other' would"
+    assert why["slow"].startswith("suspended: too slow; not chosen")
+
+
+def test_a_binding_of_another_interface_is_not_told(world: World, config: Path) -> None:
+    assert world.handler("new", "interface", "scan", "-c", "config").code == 0
+    assert world.handler("new", "connector", "c", "--implements", "scan/v1", "-c", "config").code == 0
+    assert world.handler("new", "binding", "scanner", "--connector", "c", "-c", "config").code == 0
+    assert "scanner" not in [one["binding"] for one in _traced(world, "clerk")["others"]]
+    told = _traced(world, "clerk", "scan", code=1)
+    assert (told["binding"], told["chosenBy"]) == (None, None)
+    assert {"binding": "scanner", "why": "not chosen: 'handler rebind clerk scan scanner' would"} in told[
+        "others"
+    ]
+
+
+def test_an_earlier_form_that_is_kept_is_told_beside_the_newest(world: World, config: Path) -> None:
+    assert world.handler("apply", "-y", "-c", "config").code == 1  # bad.toml is refused, the rest is applied
+    now = _traced(world, "clerk")["inForce"]
+    assert (now["binding"], now["file"], now["why"]) == ("mine", "agents/clerk.toml", [])
+    (config / "agents/clerk.toml").write_text(_AGENT.replace('"mine"', '"mien"'))
+    world.handler("apply", "-y", "-c", "config")
+    told = _traced(world, "clerk", code=1)
+    assert (told["binding"], told["inForce"]["binding"]) == ("mien", "mine")
+    assert told["problems"][0]["mend"] == "write 'mine'"
+    assert any(why.startswith("LastGoodRetained: ") for why in told["inForce"]["why"])
+    text = world.handler("trace", "clerk", "ocr", "-c", "config").out
+    assert "in force     binding/mine (agents/clerk.toml:" in text
+    assert "because      LastGoodRetained: " in text
+
+
+def test_an_agent_whose_text_is_refused_is_told_with_its_problems(world: World, config: Path) -> None:
+    (config / "agents/clerk.toml").write_text("[services\n")
+    told = _traced(world, "clerk", code=1)
+    assert told["binding"] is None
+    assert told["problems"][0]["file"] == "agents/clerk.toml"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["clrk", "ocr"], "did you mean 'clerk'?"),
+        (["clerk", "ocrr"], "did you mean 'ocr'?"),
+        (["clerk"], "INTERFACE"),
+    ],
+)
+def test_what_there_is_not_is_said(world: World, config: Path, words: list[str], said: str) -> None:
+    ran = world.handler("trace", *words, "-c", "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
