@@ -7,6 +7,7 @@ does not know is refused with the nearest key that it does, for a misspelt setti
 from collections.abc import Iterator
 
 from reconciler.admission.slots import value_fault
+from reconciler.admission.smoke import smoke_cases_are_known_and_do_nothing
 from reconciler.admission.view import View, nearest
 from reconciler.model.inventory import Resource
 from reconciler.model.names import Kind, ObjectRef
@@ -179,6 +180,7 @@ RULES = (
     pinned_digest_is_the_connectors,
     models_are_listed_once,
     shadow_is_another_binding,
+    smoke_cases_are_known_and_do_nothing,
 )
 
 

@@ -29,6 +29,7 @@ from reconciler.control.loop import Controller, Parts, Withdrawn
 from reconciler.control.methods import Methods
 from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
+from reconciler.control.smoke import Smoke
 from reconciler.control.status import Board
 from reconciler.model.calls import CallRecord
 from reconciler.model.names import InstanceName
@@ -116,8 +117,9 @@ async def _serve(place: Place) -> None:
     looker = Looker(place, Admitted(place.state / "admitted"))
     board = Board(place.state / "status", time.time)
     retained = Retained(place.state / "retained.json")
+    smoke = Smoke(router, place.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
     bad = Bad(place.state / "bad.json", _instant)
-    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad)
+    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, smoke.demand)
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     doorkeeper.ended = lambda session: controller.session_ended()
     methods = Methods(controller, pid=os.getpid(), stop=stop)

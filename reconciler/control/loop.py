@@ -83,6 +83,7 @@ class Parts:
     journal: Journal
     retained: Retained
     bad: Bad
+    demand: Callable[[Admission, str], Demand]  # what a new instance of a binding has to show
 
 
 class Withdrawn:
@@ -304,7 +305,8 @@ class Controller:
             await self._take(step, look.desired.code)
         self.parts.retained.save(self.table, wanted)
         self._withdrawn.why = withdrawn(look, keeper.in_use())
-        for name in prover.want({step.name: Demand() for step in steps if isinstance(step, Prove)}):
+        proofs = [step.name for step in steps if isinstance(step, Prove)]
+        for name in prover.want({one: self.parts.demand(look.admission, one.binding) for one in proofs}):
             self._soon(name)
         if prover.proven:
             prover.lapse(serving.to_prove(wanted, self.table, ()))

@@ -96,7 +96,11 @@ class Prover:
         refusal = await self._started(name)
         faults: tuple[str, ...] = ()
         if refusal is None and demand.ask is not None:
-            faults = await demand.ask(name)
+            try:
+                faults = await demand.ask(name)
+            except OSError as error:
+                words = f"its smoke cases cannot be asked: {error.strerror or error}"
+                refusal = Refusal("unavailable", words, "ReconcileError")
         if name not in self.unproven or self._claim(name) != claim:
             return Done()  # it was asked for no more, or for something else, while it was under way
         if refusal is None and not faults:

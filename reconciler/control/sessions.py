@@ -165,7 +165,8 @@ class Sessions:
 
     def called(self, session_id: str) -> None:
         """A call was made: the day of quiet starts anew."""
-        self._quiet_since[session_id] = self._now()
+        if session_id in self._open:
+            self._quiet_since[session_id] = self._now()
 
     def over(self) -> tuple[str, ...]:
         """The sessions that ended by themselves: opener gone, or a day without a call."""

@@ -293,6 +293,9 @@ class Probe(Record):
     """Whether a new instance must be ready before it takes over; without it, local ones must."""
 
 
+CaseName = Annotated[str, Field(min_length=1, max_length=256, description="a case's name")]
+
+
 class ConformanceDemand(Record):
     """Which evidence of conformance this binding asks of its connector."""
 
@@ -300,6 +303,8 @@ class ConformanceDemand(Record):
     """The kind of evidence."""
     max_age_days: Annotated[int, Field(ge=1, le=3650)] = 90
     """How old it may be."""
+    smoke: Annotated[Seq[CaseName], Field(max_length=64, examples=[["invoice text"]])] = ()
+    """Cases of its interfaces that a new instance must pass before it replaces one that serves."""
 
 
 class Cassette(Record):

@@ -30,6 +30,13 @@ NEEDY = build.catalog() | connector(
 SECRET = build.catalog() | connector(
     "engine", "ocr/v1", more='[secretSlots.api_key]\nenv = "ENGINE_KEY"\nrequired = true\n'
 )
+_OCR = interface()
+PAID = build.catalog() | {
+    "interfaces/ocr/v1/interface.toml": str(_OCR["interfaces/ocr/v1/interface.toml"])
+    + 'outcome_unknown = "nobody knows whether it was done"\n[operations.ocr_extract]\neffect = "paid"\n',
+    "interfaces/ocr/v1/skills/ocr/SKILL.md": str(_OCR["interfaces/ocr/v1/skills/ocr/SKILL.md"])
+    + "On outcome_unknown ask a person.\n",
+}
 TWO = interface(version=1) | interface(version=2) | connector("both", "ocr/v1", "ocr/v2")
 BOUND = binding("ocr-tesseract", "ocr-tesseract") | binding("ocr-rapid", "ocr-rapid")
 
@@ -132,6 +139,26 @@ BINDINGS = [
         "write 'bb'",
         (B, '"b"', "'bb'"),
         reason="UnresolvedReference",
+    ),
+    Bad(
+        "B211",
+        binding("b", "ocr-rapid", 'conformance.smoke = ["rejects a zap"]\n'),
+        B,
+        "conformance.smoke[0]",
+        "there is no case 'rejects a zap'",
+        "write 'rejects a zip'",
+        (B, '"rejects a zap"', "'rejects a zip'"),
+        reason="UnresolvedReference",
+    ),
+    Bad(
+        "B212",
+        binding("b", "ocr-rapid", 'conformance.smoke = ["rejects a zip"]\n'),
+        B,
+        "conformance.smoke[0]",
+        "the case 'rejects a zip' of interface/ocr/v1 calls 'ocr_extract', whose effect is 'paid'",
+        "delete 'rejects a zip'",
+        binding("b", "ocr-rapid", "conformance.smoke = []\n"),
+        PAID,
     ),
 ]
 

@@ -19,6 +19,7 @@ from reconciler.control.bad import Bad
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker, Place, settings_in_force
 from reconciler.control.loop import Controller, Parts, Withdrawn
+from reconciler.control.proving import Demand
 from reconciler.control.retained import Retained
 from reconciler.control.status import Board
 from reconciler.model.names import InstanceName
@@ -108,8 +109,9 @@ class House:
             journal = Journal(self.place.state, lambda: 1e9)
             looker = Looker(self.place, self.admitted)
             retained = Retained(self.place.state / "retained.json")
+            demand = lambda admission, binding: Demand()  # noqa: E731
             bad = Bad(self.place.state / "bad.json", lambda: "2026-11-30T00:00:00Z")
-            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained, bad)
+            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained, bad, demand)
             frame = Summary(configuration=str(self.place.config), controller={})
             controller = Controller(parts, Withdrawn(runtime), frame, clock=asyncio.get_running_loop().time)
             stop = anyio.Event()
