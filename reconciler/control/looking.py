@@ -84,6 +84,7 @@ class Looker:
         self.last: Look | None = None
         self.fault = ""  # why a restart would not serve the same, or ""
         self.rolling = Rolling(place.state, admitted, time.time)
+        self.handled = ""  # when a person last asked for a look and was answered
         self._seen: Tree | None = None  # the source's own, whatever is served
         self._began_s = 0.0
 
@@ -117,7 +118,7 @@ class Looker:
         self._seen, tree = seen, seen if explicit else self.rolling.instead_of(seen)
         if last and tree is self._trees.get(Layer.CONFIG) and not self._is_due(last, held_by):
             if self.fault:
-                self._save(last)
+                self._save(last, ends_rollback=tree is seen)
             return replace(last, changed=False, waits=False)
         trees = {**self._trees, Layer.CONFIG: tree}
         if last and not explicit and self._is_manual(last, trees):
@@ -134,7 +135,7 @@ class Looker:
 
     def roll_back(self, wanted: str) -> Look | Busy | Gone:
         """Serve an earlier admitted revision ("": the previous one) until the source moves on, or the next
-        explicit look. A person asked for it, so removals are not held back. Raises ``rolling.NotKept``, and
+        explicit look. A person asked for it, so nothing is held back. Raises ``rolling.NotKept``, and
         OSError where it cannot be written down.
         """
         self._began_s = time.monotonic()
@@ -159,7 +160,13 @@ class Looker:
         """The summary with which revisions there were, and which is served on purpose."""
         entries = history.as_json(self._admitted.history)
         attempted = self.attempted if self.rolling.current else summary.last_attempted
-        return replace(summary, last_attempted=attempted, history=entries, rollback=self.rolling.as_json())
+        return replace(
+            summary,
+            last_attempted=attempted,
+            history=entries,
+            rollback=self.rolling.as_json(),
+            handled=self.handled,
+        )
 
     def due_after_s(self) -> float | None:
         """In how many seconds something held back is to be decided anew without a new word; None: never."""

@@ -344,10 +344,18 @@ class Controller:
         self._say.set()
         return outcome
 
-    def try_again(self) -> None:
-        """A person asked: what is not proven is tried now, known to be bad or not."""
-        for name in self._prover.pardon():
+    def try_again(self, binding: str = "") -> tuple[InstanceName, ...]:
+        """A person asked: what is not proven (of one binding, or of all) is tried now, known to be bad or
+        not, and what failed while it served need not wait for its next start. Those.
+        """
+        tried = self._prover.pardon(binding)
+        for name in tried:
             self._soon(name)
+        failed = {one.name for one in self.parts.supervisor.observe() if one.phase == "failed"}
+        forgiven = [n for n in self._recipes if str(n) in failed and binding in ("", n.binding)]
+        for name in forgiven:
+            self.parts.supervisor.forgive(name)
+        return (*tried, *(name for name in forgiven if name not in tried))
 
     def _not_proven(self, name: InstanceName, why: str) -> None:
         self.parts.journal.event(f"binding/{name.binding}", "Warning", "LastGoodRetained", f"{name}: {why}")

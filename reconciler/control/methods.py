@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from reconciler import __version__
 from reconciler.admission.admit import Admission
-from reconciler.control import once
+from reconciler.control import asking, once
 from reconciler.control.looking import Look
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Caller, Method, Refused
@@ -36,6 +36,8 @@ class Methods:
             "apply": self.apply,
             "ready": self.ready,
             "diff": self.diff,
+            "rollback": self.rollback,
+            "reconcile": self.reconcile,
             "session.open": self.session_open,
             "session.close": self.session_close,
             "session.list": self.session_list,
@@ -74,6 +76,14 @@ class Methods:
             await self._settled_within(float(params.get("timeoutSeconds") or _DEFAULT_WAIT_S))
         await self._controller.speak()
         return {**self._report(before, found), "applied": True, "ready": self._controller.settled()}
+
+    async def rollback(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Serve an earlier admitted revision (``to``, or the previous one) until the source moves on."""
+        return await asking.roll_back(self._controller, str(params.get("to") or ""), self._report)
+
+    async def reconcile(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Look now, and try again what failed (of ``object``, or anywhere); what is held back stays so."""
+        return await asking.reconcile(self._controller, str(params.get("object") or ""))
 
     async def ready(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """Whether the newest routes serve, what is waited for, and whether that is in vain (``stuck``);

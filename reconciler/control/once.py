@@ -27,17 +27,18 @@ def apply(config: Path, *, prune_all: bool = False) -> dict[str, Any]:
 
     Raises ``lock.Held`` when a controller runs, OSError when the configuration cannot be read.
     """
-    return _done(config, lambda looker: looker.look(None, prune_all=prune_all))
+    return _done(config, lambda looker: looker.look(None, prune_all=prune_all))[0]
 
 
 def roll_back(config: Path, wanted: str) -> dict[str, Any]:
     """Put an earlier revision in force ("": the previous one) without a controller; raises as ``apply``, and
     ``rolling.NotKept``.
     """
-    return _done(config, lambda looker: looker.roll_back(wanted))
+    told, looker = _done(config, lambda looker: looker.roll_back(wanted))
+    return {**told, "rollback": looker.rolling.as_json()}
 
 
-def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> dict[str, Any]:
+def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> tuple[dict[str, Any], Looker]:
     place = Place.of(config)
     with lock.held(place.state):
         looker = Looker(place, Admitted(place.state / "admitted"))
@@ -51,7 +52,7 @@ def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> dict[str
         source = looker.rolling.condition(looker.attempted) or holding.condition(look.held)
         frame = Summary(configuration=str(place.config), conditions=(source,) if source else ())
         board.summary(looker.told(say.summary(facts, frame)))
-    return {**report(before, look), "applied": True, "ready": False}
+    return {**report(before, look), "applied": True, "ready": False}, looker
 
 
 def preview(config: Path, *, prune_all: bool = False) -> dict[str, Any]:

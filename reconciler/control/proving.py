@@ -79,13 +79,16 @@ class Prover:
         """Whether something is unproven and all of that is given up."""
         return bool(self.unproven) and all(trial.given_up for trial in self.unproven.values())
 
-    def pardon(self) -> tuple[InstanceName, ...]:
-        """A person asked: what waits or is given up is tried once more, now. Those to begin with."""
-        self._bad.pardon([self._claim(name) for name in self.unproven])
-        for name in self.unproven:
+    def pardon(self, binding: str = "") -> tuple[InstanceName, ...]:
+        """A person asked: what waits or is given up (of one binding, or of all) is tried once more, now.
+        Those to begin with.
+        """
+        found = tuple(name for name in self.unproven if binding in ("", name.binding))
+        self._bad.pardon([self._claim(name) for name in found])
+        for name in found:
             self._instances.forgive(name)
             self.unproven[name] = _STARTS
-        return tuple(self.unproven)
+        return found
 
     async def prove(self, name: InstanceName) -> Outcome:
         """One try. Done when it proved itself, or nobody wants that any more."""

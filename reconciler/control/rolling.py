@@ -124,8 +124,8 @@ class Rolling:
         """
         if self.current is None:
             return
-        self.current, self._tree, self._compared = None, None, (None, False)
         atomic.remove(self._path)
+        self.current, self._tree, self._compared = None, None, (None, False)
 
     def condition(self, attempted: str) -> Condition | None:
         """What is said of the source while a rollback is in force; ``attempted`` is where the source is."""

@@ -7,7 +7,7 @@ the command alike. What a command imports is imported when it runs.
 
 import click
 
-from reconciler.doors import editcli, usage
+from reconciler.doors import editcli, rollcli, usage
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -276,5 +276,5 @@ def _doctor(settings: usage.Settings) -> int:
 
 
 handler.add_command(_diff, "plan")
-for _command in editcli.COMMANDS:
+for _command in (*editcli.COMMANDS, *rollcli.COMMANDS):
     handler.add_command(_command)

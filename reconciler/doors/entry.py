@@ -21,6 +21,7 @@ _COULD_NOT = {
     "status",
     "get",
     "describe",
+    "wait",
 }  # 2 means "could not run"
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141

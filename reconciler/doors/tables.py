@@ -141,7 +141,7 @@ def _header(seen: Standing, paint: columns.Paint) -> str:
             f": this is what was so {columns.age(seen.age_s)} ago. Start one with 'handlerd -c {config}'\n"
         )
     attempted = str(summary.get("lastAttemptedRevision") or "")
-    if attempted and applied and attempted != applied:
+    if attempted and applied and attempted != applied and not summary.get("rollback"):
         text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied whole\n"
     for one in records(summary.get("conditions")):
         if one.get("status") == "False" and one.get("message"):

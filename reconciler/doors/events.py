@@ -1,0 +1,147 @@
+"""``handler events``: what the controller did, from its journal; with ``-w`` also what it does.
+
+The journal (``<state>/events.jsonl``, and the older ``.1`` beside it) counts repeats: of the lines that say
+the same, the last one tells how often. It is read as a file, so no controller need run.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from reconciler.control import folders
+from reconciler.doors import columns, standing, usage
+
+_LOOK_S = 0.2
+_MOST_BYTES = 16 * 2**20  # both files
+_WHOLE = "configuration"
+
+Event = dict[str, object]
+
+
+def run(settings: usage.Settings, subject: str, count: int, *, watch: bool, looks: int | None = None) -> int:
+    """Print the last events (of one object) and, with ``watch``, what comes (for so many ``looks``, or until
+    interrupted); 0. Raises ``usage.Usage``, and ``usage.Stopped`` where there is no configuration.
+    """
+    config, state, _ = folders.places(settings.config)
+    about = _about(subject)
+    path = Path(state, "events.jsonl")
+    if not Path(state).is_dir() and (absent := folders.absent(config, usage.path_shown(config))):
+        raise usage.Stopped(absent)
+    with ExitStack() as files:
+        held = _opened(path, files)
+        text = _tail(Path(f"{path}.1"), _MOST_BYTES // 2) + (held.read() if held else b"")
+        _print(settings, list(_last(_events(text), about))[-count:] if count else [], whole=not watch)
+        if watch:
+            for found in _coming(path, held, files, looks):
+                _print(settings, [one for one in found if about in ("", one.get("object"))], whole=False)
+    return 0
+
+
+def _about(subject: str) -> str:
+    """The object as the journal names it, or "" for all."""
+    if not subject or subject == _WHOLE:
+        return subject
+    kind, slash, name = subject.partition("/")
+    if not slash or not name:
+        raise usage.Usage(f"name an object as KIND/NAME (or '{_WHOLE}'), not '{subject}'")
+    return f"{standing.kind_of(kind)}/{name}"
+
+
+def _events(text: bytes) -> Iterator[Event]:
+    for line in text.splitlines():
+        try:
+            one = json.loads(line)
+        except ValueError:
+            continue  # cut by a crash, or the tail begins in the middle of a line
+        if isinstance(one, dict):
+            yield one
+
+
+def _last(found: Iterator[Event], about: str) -> list[Event]:
+    """Of the lines that say the same thing the last, in the order of the last ones."""
+    kept: dict[tuple[object, ...], Event] = {}
+    for one in found:
+        if about and one.get("object") != about:
+            continue
+        key = tuple(str(one.get(word)) for word in ("object", "reason", "message", "firstTimestamp"))
+        kept.pop(key, None)
+        kept[key] = one
+    return list(kept.values())
+
+
+def _print(settings: usage.Settings, found: list[Event], *, whole: bool) -> None:
+    if settings.output == "json":
+        if whole:
+            sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found))
+    elif found:
+        _table(settings, found, headed=whole)
+    elif whole and not settings.quiet:
+        sys.stderr.write("Nothing is told of that.\n")
+    sys.stdout.flush()
+
+
+def _table(settings: usage.Settings, found: list[Event], *, headed: bool) -> None:
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    rows, colours = [], []
+    if headed:
+        rows.append(["WHEN", "", "OBJECT", "REASON", "MESSAGE"])
+        colours.append(["bold"] * 5)
+    for one in found:
+        times = one.get("count")
+        often = f" ({times} times)" if isinstance(times, int) and times > 1 else ""
+        bad = one.get("severity") == "Warning"
+        facts = [_when(one, headed=headed), "!" if bad else "", one.get("object"), one.get("reason")]
+        rows.append([*map(str, facts), f"{one.get('message')}{often}"])
+        colours.append(["grey", "yellow", "", "yellow" if bad else "", ""])
+    sys.stdout.write(columns.table(rows, paint, colours))
+
+
+def _when(one: Event, *, headed: bool) -> str:
+    """An age in a table; the time of day (UTC) of what comes line by line, which is read later."""
+    at = standing.instant(str(one.get("timestamp")))
+    if at is None:
+        return "-"
+    return columns.age(time.time() - at) if headed else str(one.get("timestamp"))[11:19]
+
+
+def _coming(path: Path, held: BinaryIO | None, files: ExitStack, looks: int | None) -> Iterator[list[Event]]:
+    """What is appended; a full file is moved aside and read to its end first."""
+    rest = b""
+    while looks is None or looks > 0:
+        looks = None if looks is None else looks - 1
+        stays = held is not None and _is(path, held)
+        *whole, rest = (rest + (held.read() if held else b"")).split(b"\n")
+        yield list(_events(b"\n".join(whole)))
+        if not stays:
+            held = _opened(path, files) or held
+        time.sleep(_LOOK_S)
+
+
+def _tail(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _opened(path: Path, files: ExitStack) -> BinaryIO | None:
+    try:
+        return files.enter_context(path.open("rb"))
+    except OSError:
+        return None
+
+
+def _is(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False

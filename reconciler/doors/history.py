@@ -1,0 +1,91 @@
+"""``handler history``: the last revisions that were admitted, or what became of one object's last forms.
+
+From the status files alone. At most five of each, the newest first, one a content: what came back is counted.
+"""
+
+import json
+import sys
+import time
+
+from reconciler.doors import columns, standing, tables, usage
+
+_DIGITS = 12  # of a digest that people see, and may type
+
+
+def run(settings: usage.Settings, subject: str) -> int:
+    """Print a history; 0, or 1 for an object that is not known. Raises ``standing.Unreadable``."""
+    seen = standing.read(settings.config)
+    if not subject:
+        found = _records(seen.summary.get("history"))
+        rolled = seen.summary.get("rollback")
+        served = str(seen.summary.get("servingRevision") or "")
+        _print(settings, found, _revisions(found, served))
+        if isinstance(rolled, dict) and settings.output in ("", "table", "wide"):
+            sys.stdout.write(
+                f"Rolled back: {tables.revision(str(rolled.get('revision')))} is served instead of "
+                f"{tables.revision(str(rolled.get('insteadOf')))}, until the source changes "
+                "or 'handler apply'.\n"
+            )
+        return 0
+    kind, slash, name = subject.partition("/")
+    if not slash or not name:
+        raise usage.Usage(f"name an object as KIND/NAME, not '{subject}'")
+    try:
+        document = standing.document(settings.config, standing.kind_of(kind), name)
+    except standing.Unknown as fault:
+        sys.stderr.write(f"handler: {fault}\n")
+        return 1
+    found = _records(document.get("history"))
+    _print(settings, found, _forms(found, str(document.get("observedGeneration"))))
+    return 0
+
+
+def _print(settings: usage.Settings, found: list[dict[str, object]], rows: list[list[str]]) -> None:
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{one.get('revision') or one.get('digest')}\n" for one in found))
+    elif not found:
+        sys.stderr.write("" if settings.quiet else "Nothing was admitted yet.\n")
+    else:
+        paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+        colours = [["bold"] * 8] + [["green"] + [""] * 7 for _ in found]
+        sys.stdout.write(columns.table(rows, paint, colours))
+
+
+def _revisions(found: list[dict[str, object]], served: str) -> list[list[str]]:
+    rows = [["", "REVISION", "CONTENT", "STATUS", "ADMITTED", "TIMES", "TOOK", "ALSO"]]
+    for one in found:
+        refused = one.get("refused")
+        status = f"{one.get('status')} ({refused} refused)" if refused else str(one.get("status"))
+        also = one.get("also")
+        names = ", ".join(tables.revision(str(name)) for name in also) if isinstance(also, list) else ""
+        mark = "*" if one.get("revision") == served else ""
+        rows.append(
+            [mark, tables.revision(str(one.get("revision"))), _short(one), status, *_told(one), names]
+        )
+    return rows
+
+
+def _forms(found: list[dict[str, object]], in_force: str) -> list[list[str]]:
+    rows = [["", "FORM", "STATUS", "SINCE", "TIMES", "TOOK"]]
+    for one in found:
+        mark = "*" if one.get("digest") == in_force else ""
+        rows.append([mark, _short(one), str(one.get("status")), *_told(one)])
+    return rows
+
+
+def _told(one: dict[str, object]) -> list[str]:
+    at = standing.instant(str(one.get("at") or ""))
+    age = "-" if at is None else f"{columns.age(time.time() - at)} ago"
+    seconds = one.get("seconds")
+    took = f"{seconds:.2g} s" if isinstance(seconds, int | float) and seconds >= 0.001 else "-"
+    return [age, str(one.get("count")), took]
+
+
+def _short(one: dict[str, object]) -> str:
+    return str(one.get("digest")).rpartition(":")[2][:_DIGITS]
+
+
+def _records(value: object) -> list[dict[str, object]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,45 @@
+"""What a reason means for whoever waits: it may pass by itself, or a person must act.
+
+The one table behind the exit codes of ``check`` and the end of a ``wait``; ``docs/reasons.md`` shows it. A
+reason stands here once something that is not ready may carry it.
+"""
+
+READY, FAULT, LATER, PERSON, UNKNOWN = 0, 1, 10, 11, 12  # exit codes of `handler check`
+
+# A start, a machine, a network or a source that may come back: the controller goes on trying.
+PASSING = frozenset(
+    (
+        "Starting", "CrashLoop", "StartTimeout", "OutOfMemory", "CapacityWait", "Draining",
+        "SourceUnavailable", "SourceBusy", "SecretTimeout", "Stale", "ReconcileError", "WatchDegraded",
+    )
+)  # fmt: skip
+
+# Nothing changes until somebody changes a file, the machine, or agrees.
+LASTING = frozenset(
+    (
+        "SchemaInvalid", "UnknownField", "UnresolvedReference", "MissingRequirement", "FrozenModified",
+        "EgressDenied", "SecretUnresolved", "SecretEcho", "Suspended", "DuplicateName", "MergeConflict",
+        "NotBuilt", "WaitsFor", "PruneBlocked", "AwaitingApply", "RolledBack", "SandboxUnavailable",
+        "UnsupportedFact", "Withheld", "ModelMissing", "ModelSubstituted", "ProfileMutated", "Uncontained",
+        "ProbeOff", "LastGoodRetained",
+    )
+)  # fmt: skip
+
+
+def code(reason: str) -> int:
+    """The exit code of ``handler check`` for something that is not ready for this reason."""
+    if reason in PASSING:
+        return LATER
+    return FAULT if reason == "InternalError" else PERSON
+
+
+def conditions(document: dict[str, object]) -> dict[str, dict[str, str]]:
+    """The conditions of a status file by type; one that is absent is Unknown, and not here."""
+    found = document.get("conditions")
+    rows = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return {str(one.get("type")): {key: str(one[key]) for key in one} for one in rows}
+
+
+def is_newest(document: dict[str, object]) -> bool:
+    """The form that is in force is the newest: what is said of it holds of what was saved (kstatus)."""
+    return document.get("generation") == document.get("observedGeneration")

@@ -1,0 +1,217 @@
+"""``handler wait``: returns when an object is as it should be, or cannot become so by itself.
+
+It reads status files, when they change, and asks nobody; a controller that starts meanwhile is waited for. A
+condition counts once it is about the newest form (kstatus): an object that serves by an earlier form is not
+yet ready, and one whose newest form is refused ends the wait.
+"""
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import get_args
+
+from reconciler.control import folders
+from reconciler.doors import columns, standing, usage, verdicts
+from reconciler.doors.standing import Standing
+from reconciler.model.status import ConditionType
+
+_WAIT_S = 120.0
+_POLL_S = 0.05  # two stats
+_LOOK_S = 1.0  # a controller that ends changes no file
+_WHOLE = "configuration"
+_GONE = "Deleted"
+_BY_FILES = ("Admitted", "Supported", _GONE)  # true whether or not a controller keeps it so
+_SHORTEST = 4  # hex digits that may stand for a commit
+_ENDS = ("Ready", "Synced", "Admitted")  # what a refused form never comes to be
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is waited for: a condition's type and status (or ``Deleted``), of an object, at a revision."""
+
+    kind: str
+    name: str
+    condition: str
+    status: str
+    revision: str = ""
+
+    @property
+    def subject(self) -> str:
+        return f"{self.kind}/{self.name}" if self.name else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found: ``reached``, or ``failed`` for good, or neither; and why."""
+
+    reached: bool = False
+    failed: bool = False
+    why: str = ""
+
+
+def wish(subject: str, wanted: str, revision: str) -> Wish:
+    """Read the words of a command line; raises ``usage.Usage``."""
+    word, _, status = wanted.partition("=")
+    known = {one.lower(): one for one in (*get_args(ConditionType), _GONE)} | {"delete": _GONE}
+    condition = known.get(word.lower())
+    if condition is None:
+        raise usage.Usage(f"--for knows {', '.join(sorted(set(known.values())))}, not '{word}'")
+    truth = (status or "true").capitalize()
+    if truth not in ("True", "False", "Unknown") or (status and condition == _GONE):
+        raise usage.Usage(f"--for={word} may be True, False or Unknown, not '{status}'")
+    if subject == _WHOLE:
+        return Wish(_WHOLE, "", condition, truth, revision)
+    kind, slash, name = subject.partition("/")
+    if not slash or not name:
+        raise usage.Usage(f"name an object as KIND/NAME (or '{_WHOLE}'), not '{subject}'")
+    return Wish(standing.kind_of(kind), name, condition, truth, revision)
+
+
+def run(settings: usage.Settings, asked: Wish) -> int:
+    """Wait; 0 reached, 1 it cannot be reached by itself, 3 not in time. Raises ``usage.Stopped`` (2)."""
+    config, state, _ = folders.places(settings.config)
+    known = os.path.isdir(state)  # noqa: PTH112 - a configuration that is away may come back
+    if not known and (absent := folders.absent(config, usage.path_shown(config))):
+        raise usage.Stopped(absent)
+    limit = settings.timeout_s or _WAIT_S
+    until, looked, told = time.monotonic() + limit, 0.0, ""
+    files: tuple[object, ...] = ()
+    while True:
+        now, there = time.monotonic(), _signatures(state, asked)
+        if there != files or now - looked >= _LOOK_S:
+            seen, looked, files = _look(settings, asked), now, there
+            if seen.reached or seen.failed:
+                return _ended(settings, asked, seen)
+            if seen.why != told and not settings.quiet:
+                sys.stderr.write(f"waiting for {asked.subject}: {columns.shown(seen.why)}\n")
+                sys.stderr.flush()
+                told = seen.why
+        if now >= until:
+            sys.stderr.write(
+                f"handler: {asked.subject} is not {_wanted(asked)} within {limit:g} s: {seen.why}\n"
+            )
+            return 3
+        time.sleep(min(_POLL_S, max(until - now, 0)))
+
+
+def verdict(asked: Wish, seen: Standing, document: dict[str, object] | None) -> Seen:
+    """What the status says of a wish. ``document`` is the object's own file (for the whole: the summary)."""
+    if seen.is_starting:
+        return Seen(why="the controller is starting")
+    if not seen.lives and asked.condition not in _BY_FILES:
+        return Seen(why="no controller runs")
+    applied = str(seen.summary.get("lastAppliedRevision") or "")
+    if asked.revision and not _is(applied, asked.revision):
+        return Seen(why=f"the configuration is at {applied or 'no revision yet'}")
+    if document is None:
+        return Seen(reached=asked.condition == _GONE, why="there is no such object")
+    if asked.condition == _GONE:
+        return Seen(why="it is still there")
+    return _condition(asked, document)
+
+
+def _condition(asked: Wish, document: dict[str, object]) -> Seen:
+    """Whether a document's conditions are as wished, about its newest form."""
+    found = verdicts.conditions(document)
+    one = found.get(
+        asked.condition, {"status": "Unknown", "reason": "", "message": "nothing was observed yet"}
+    )
+    why = f"{asked.condition}={one['status']} {one['reason']} {one['message']}".rstrip()
+    synced = found.get("Synced", {}).get("status") != "False" and verdicts.is_newest(document)
+    if asked.condition == "Ready" and asked.status == "True" and one["status"] == "True" and not synced:
+        one, why = {**one, "status": "False"}, "an earlier form serves, not yet the newest"
+    if one["status"] == asked.status:
+        return Seen(reached=True, why=why)
+    if asked.status != "True":
+        return Seen(why=why)
+    return Seen(failed=_is_final(asked, found, one), why=_cause(found) or why)
+
+
+def _is_final(asked: Wish, found: dict[str, dict[str, str]], one: dict[str, str]) -> bool:
+    """True when nothing changes until a person does."""
+    if found.get("Stalled", {}).get("status") == "True":
+        return True
+    refused = found.get("Admitted", {}).get("status") == "False"
+    if refused and asked.condition in _ENDS:
+        return True
+    if one["status"] != "False" or one["reason"] == "LastGoodRetained":
+        return False  # it is admitted, and tried
+    return verdicts.code(one["reason"]) != verdicts.LATER
+
+
+def _cause(found: dict[str, dict[str, str]]) -> str:
+    admitted = found.get("Admitted", {})
+    if admitted.get("status") != "False":
+        return ""
+    return f"its newest form is refused: {admitted.get('message')}"
+
+
+def _look(settings: usage.Settings, asked: Wish) -> Seen:
+    try:
+        seen = standing.read(settings.config)
+    except standing.Unreadable as fault:
+        return Seen(why=str(fault))
+    document: dict[str, object] | None = seen.summary
+    if asked.name:
+        try:
+            document = standing.document(settings.config, asked.kind, asked.name)
+        except standing.Unknown:
+            document = None
+    return verdict(asked, seen, document)
+
+
+def _ended(settings: usage.Settings, asked: Wish, seen: Seen) -> int:
+    if seen.failed:
+        sys.stderr.write(
+            f"handler: {asked.subject} will not be {_wanted(asked)} by itself: {columns.shown(seen.why)}\n"
+        )
+        if asked.name:
+            sys.stderr.write(f"See 'handler describe {asked.subject}'.\n")
+        return 1
+    if settings.output == "json":
+        told = {
+            "object": asked.subject,
+            "condition": asked.condition,
+            "status": asked.status,
+            "message": seen.why,
+        }
+        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    elif not settings.quiet:
+        sys.stdout.write(f"{asked.subject} is {_wanted(asked)}\n")
+    return 0
+
+
+def _wanted(asked: Wish) -> str:
+    at = f" at {asked.revision}" if asked.revision else ""
+    return (asked.condition if asked.status == "True" else f"{asked.condition}={asked.status}") + at
+
+
+def _is(revision: str, wanted: str) -> bool:
+    """Whether a person's word names a revision: whole, or by the beginning of its commit."""
+    if revision == wanted:
+        return True
+    own, _, commit = revision.partition("@")
+    branch, at, word = wanted.rpartition("@")
+    word = word.rpartition(":")[2]
+    return (
+        len(word) >= _SHORTEST
+        and "+" not in revision
+        and (not at or own == branch)
+        and commit.rpartition(":")[2].startswith(word)
+    )
+
+
+def _signatures(state: str, asked: Wish) -> tuple[object, ...]:
+    """What changes when one of the two files is written anew."""
+    names = ["summary.json", *([f"{asked.kind}/{asked.name}.json"] if asked.name else [])]
+    found: list[object] = []
+    for name in names:
+        try:
+            one = os.stat(f"{state}/status/{name}")  # noqa: PTH116 - twenty times a second
+        except OSError:
+            found.append(None)
+        else:
+            found.append((one.st_ino, one.st_mtime_ns, one.st_size))
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""events: the journal as people and programs read it."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.control.journal import Journal
+from reconciler.doors import events
+from tests.doors.conftest import World
+
+
+class Clock:
+    now = 1e9
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def journal(world: World) -> Journal:
+    made = Journal(world.state, Clock())
+    made.event("binding/ocr", "Warning", "CrashLoop", "it ended\x1b[31m")
+    made.event("configuration", "Normal", "ReconcileSuccess", "main@1 is in force")
+    return made
+
+
+def told(world: World, *words: str) -> list[dict[str, Any]]:
+    found = json.loads(world.handler("events", *words, "-o", "json").out)
+    assert isinstance(found, list)
+    return found
+
+
+def test_events_are_a_table_with_nothing_that_a_terminal_obeys(world: World, journal: Journal) -> None:
+    ran = world.handler("events")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0].split() == ["WHEN", "OBJECT", "REASON", "MESSAGE"]
+    assert "binding/ocr" in lines[1]
+    assert "it ended\\x1b[31m" in lines[1]
+    assert "main@1 is in force" in lines[2]
+
+
+def test_an_object_has_its_own_by_short_names_too(world: World, journal: Journal) -> None:
+    assert [one["object"] for one in told(world, "b/ocr")] == ["binding/ocr"]
+    assert [one["object"] for one in told(world, "configuration")] == ["configuration"]
+    assert told(world, "binding/other") == []
+    assert world.handler("events", "ocr").code == 2
+
+
+def test_repeats_are_one_event_that_counts(world: World, journal: Journal) -> None:
+    clock = journal._now
+    assert isinstance(clock, Clock)
+    for _ in range(3):
+        clock.now += 40
+        journal.event("binding/ocr", "Warning", "CrashLoop", "it ended\x1b[31m")
+    assert [(one["object"], one["count"]) for one in told(world)] == [
+        ("configuration", 1),
+        ("binding/ocr", 4),
+    ]
+    assert "(4 times)" in world.handler("events").out
+    assert told(world, "-n", "1")[0]["object"] == "binding/ocr"
+    assert told(world, "-n", "0") == []
+
+
+def test_the_older_file_is_read_and_what_is_cut_is_passed_over(world: World, journal: Journal) -> None:
+    (world.state / "events.jsonl").rename(world.state / "events.jsonl.1")
+    (world.state / "events.jsonl").write_text('{"object": "cut')
+    assert len(told(world)) == 2
+
+
+def test_without_any_event_that_is_said(world: World) -> None:
+    assert world.handler("events").code == 1, "there is no configuration"
+    world.state.mkdir()
+    ran = world.handler("events")
+    assert (ran.code, ran.out, ran.err) == (0, "", "Nothing is told of that.\n")
+    assert told(world) == []
+
+
+def test_what_comes_is_followed_over_the_change_of_files(
+    world: World, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = world.state / "events.jsonl"
+    acts = iter(
+        [
+            lambda: journal.event("binding/ocr", "Normal", "Running", "one"),
+            lambda: path.rename(path.with_name("events.jsonl.1")),
+            lambda: path.write_text('{"object": "binding/ocr", "message": "two"}\n{"object": "binding/o'),
+            lambda: path.write_text(path.read_text() + 'cr", "message": "three"}\n'),
+        ]
+    )
+    monkeypatch.setattr(events.time, "sleep", lambda seconds: next(acts, lambda: None)())
+    with ExitStack() as files:
+        held = files.enter_context(path.open("rb"))
+        held.read()
+        found = [one["message"] for some in events._coming(path, held, files, 8) for one in some]
+    assert found == ["one", "two", "three"]
+
+
+def test_watching_prints_a_line_an_event(world: World, journal: Journal, capsys: Any) -> None:
+    from reconciler.doors import usage
+
+    settings = usage.Settings()
+    settings.config, settings.output = str(world.config), "json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HANDLER_STATE", str(world.state))
+        patch.setattr(events.time, "sleep", lambda seconds: None)
+        assert events.run(settings, "", 50, watch=True, looks=1) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["reason"] for line in lines] == ["CrashLoop", "ReconcileSuccess"]
+
+
+def test_nothing_is_read_beyond_a_bound(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 100)
+    assert events._tail(tmp_path / "file", 10) == b"x" * 10
+    assert events._tail(tmp_path / "none", 10) == b""
