@@ -62,6 +62,11 @@ def schemas() -> Path:
     return _shipped("schemas")
 
 
+def docs() -> Path:
+    """The pages of the documentation that commands read, as shipped."""
+    return _shipped("docs")
+
+
 def _configuration(given: str | None) -> str:
     if given or (given := os.environ.get("HANDLER_CONFIG")):
         return _absolute(given)

@@ -1,4 +1,4 @@
-"""``handler explain``: what a problem's code means, or a key of a file.
+"""``handler explain``: what a problem's code means, a reason or a condition of a status, or a key of a file.
 
 Codes are declared beside their rules, and nowhere else; so they are looked up there, in the source of the
 rules as installed: the rule's name and docstring, and its words where they stand as text. Words that only a
@@ -11,14 +11,14 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from reconciler.config import schemas
 from reconciler.config.codes import CODES
 from reconciler.config.text import TextFault
-from reconciler.doors import columns, standing, usage
+from reconciler.doors import columns, reasons, standing, usage
 
 _CODE = re.compile(r"[ICBAPHRDS][0-9]{3}")
 _ROOMS = ("config", "conformance", "admission", "plan", "model", "control")
@@ -173,10 +173,36 @@ class Meaning:
 
 
 def run(settings: usage.Settings, subject: str) -> int:
-    """Explain a code or a key; 0 explained, 1 there is no such code or key."""
+    """Explain a code, a reason, a condition or a key; 0 explained, 1 there is no such thing."""
     if _CODE.fullmatch(subject.upper()):
         return _explain_code(settings, subject.upper())
+    if subject.isalpha() and (subject[:1].isupper() or reasons.of(subject)):
+        return _explain_reason(settings, subject)
     return _explain_key(settings, subject)
+
+
+def _explain_reason(settings: usage.Settings, subject: str) -> int:
+    found = reasons.of(subject)
+    if not found:
+        known = list(dict.fromkeys(one.word for one in reasons.meanings()))
+        folded = {word.casefold(): word for word in known}
+        near = folded.get(usage.nearest(subject, list(folded)))
+        hint = f"did you mean '{near}'?" if near else f"there are {', '.join(known)}"
+        raise usage.Stopped(f"'{subject}' is no reason and no condition: {hint}")
+    if settings.output == "json":
+        told = [{name: value for name, value in asdict(one).items() if value} for one in found]
+        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+        return 0
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    for one in found:
+        sys.stdout.write(f"{paint(one.word, 'bold')}  a {one.kind}\n")
+        facts = (
+            ("when" if one.kind == "reason" else "tells", one.text),
+            ("mend", one.mend),
+            ("by", one.author),
+        )
+        sys.stdout.write(columns.table([["", name, text] for name, text in facts if text], paint))
+    return 0
 
 
 def meanings(code: str = "") -> dict[str, Meaning]:

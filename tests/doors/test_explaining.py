@@ -6,12 +6,14 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from reconciler.doors import doctor, explaining, usage, watching
+from reconciler.doors import doctor, explaining, reasons, usage, watching
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.resources import Agent
+from reconciler.model.status import REASONS, ConditionType
 from reconciler.runtime import environments
 from tests.doors import fakes
 from tests.doors.conftest import World
@@ -64,9 +66,34 @@ def test_a_key_is_explained_by_the_schema(world: World) -> None:
     assert json.loads(world.handler("explain", "agent.scope", "-o", "json").out)["type"] == "array"
 
 
+def test_every_reason_and_condition_is_explained_from_the_page(world: World) -> None:
+    known = {(one.word, one.kind): one for one in reasons.meanings()}
+    assert {word for word, kind in known if kind == "reason"} == REASONS
+    assert {word for word, kind in known if kind == "condition"} == set(get_args(ConditionType))
+    assert all(one.text for one in known.values())
+    for word in REASONS | set(get_args(ConditionType)):
+        ran = world.handler("explain", word)
+        assert ran.code == 0
+        assert ran.out.startswith(f"{word}  a ")
+        assert "`" not in ran.out or word in ran.out
+
+
+def test_a_word_that_is_a_reason_and_a_condition_is_told_as_both(world: World) -> None:
+    out = world.handler("explain", "admitted").out
+    assert [line for line in out.splitlines() if line.startswith("Admitted")] == [
+        "Admitted  a condition",
+        "Admitted  a reason",
+    ]
+    told = json.loads(world.handler("explain", "lastgoodretained", "-o", "json").out)
+    assert (told[0]["word"], told[0]["kind"]) == ("LastGoodRetained", "reason")
+    assert "handler apply" in told[0]["mend"]
+
+
 @pytest.mark.parametrize(
     ("subject", "code", "said"),
     [
+        ("LastGoodRetaind", 1, "did you mean 'LastGoodRetained'?"),
+        ("Xyz", 1, "is no reason and no condition: there are Ready"),
         ("B999", 1, "no rule yields B999"),
         ("agent.servces", 1, "did you mean 'services'?"),
         ("instance", 1, "has no file of its own"),
