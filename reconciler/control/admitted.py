@@ -13,6 +13,7 @@ from pathlib import Path
 
 from reconciler.admission.admit import Admission
 from reconciler.admission.view import inside, whole_path
+from reconciler.config import lock
 from reconciler.control import atomic, batches, history
 from reconciler.control.batches import Batch, Kept, Note
 from reconciler.control.seals import Seals
@@ -130,7 +131,13 @@ class Admitted:
             form = admission.in_force.get(ref)
             if ref.kind is Kind.INTERFACE and form is not None and form.layer is Layer.CONFIG:
                 return self._files.get(_LOCK)
-        data = admission.inventory.trees[Layer.CONFIG].files.get(_LOCK)
+        inventory = admission.inventory
+        files, own = inventory.trees[Layer.CONFIG].files, inventory.locks.get(Layer.CONFIG)
+        for name in own.entries if own else ():
+            form = admission.in_force.get(ObjectRef(Kind.INTERFACE, name))
+            if own and form is not None and form.layer is Layer.CONFIG and form.file not in files:
+                return Kept(lock.render(own).encode(), executable=False)  # held: removed, and in force
+        data = files.get(_LOCK)
         return Kept(data, executable=False) if data is not None else None
 
     def _append(self, changes: batches.Changes, note: Note) -> None:

@@ -169,6 +169,8 @@ def _show(report: lines.Json, settings: usage.Settings) -> None:
     changes = _records(report, "changes")
     if done and not changes and report.get("waitsFor") and not report.get("ready"):
         sys.stdout.write("What was saved is admitted, and does not serve yet.\n")
+    elif done and not changes and _records(report, "held"):
+        sys.stdout.write("Nothing changed.\n")
     else:
         sys.stdout.write(changes_text(changes, paint, done=done))
     sys.stdout.write(held_text(_records(report, "held"), paint))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,64 @@ def test_the_exit_codes_of_apply(world: World, answer: dict[str, Any], line: str
     if code == 3:
         assert "not ready within 1 s: binding/ocr" in ran.err
         assert ran.err.count("waiting for binding/ocr: it is being installed") == 1
+
+
+_HELD = [
+    {"object": f"binding/{name}", "reason": "PruneBlocked", "message": "all 8 bindings would go at once: do"}
+    for name in "abcdefgh"
+]
+_WAITING = [
+    {"object": "binding/x", "reason": "AwaitingApply", "message": "its file is gone: `handler apply`"}
+]
+
+
+@pytest.mark.parametrize(
+    ("held", "line", "code"),
+    [
+        (_HELD, "apply", 1),
+        (_HELD, "apply --wait", 1),
+        (_HELD, "apply --atomic", 1),
+        (_HELD, "apply --dry-run", 1),
+        (_HELD, "diff", 2),
+        (_HELD, "diff --detailed-exitcode", 1),
+        (_WAITING, "apply", 0),
+        (_WAITING, "apply --dry-run", 0),
+    ],
+)
+def test_a_removal_that_is_blocked_counts_as_refused(
+    world: World, held: list[Any], line: str, code: int
+) -> None:
+    with control(world, {**report(changes=[]), "held": held}) as asked:
+        assert world.handler(*line.split()).code == code
+    assert ("apply" in {message["method"] for message in asked}) is (line in ("apply", "apply --wait"))
+
+
+def test_what_stays_in_force_is_shown_with_one_reason_for_many(world: World, golden: Golden) -> None:
+    with control(world, {**report(changes=[]), "held": _HELD + _WAITING}):
+        golden("apply-blocked", world.handler("apply").out)
+
+
+def test_everything_is_removed_only_by_the_flag(world: World) -> None:
+    with control(world, report(changes=[])) as asked:
+        for line in ("apply", "apply --dry-run", "apply --prune=all", "apply --prune all --dry-run"):
+            assert world.handler(*line.split()).code == 0
+        assert world.handler("apply", "--prune=some").code == 2
+    assert [message["params"].get("prune") for message in asked] == [None, None, "all", "all"]
+
+
+def test_without_a_controller_a_folder_that_was_emptied_is_refused_too(world: World) -> None:
+    assert world.handler("init", "config").code == 0
+    assert world.handler("apply", "-c", "config").code == 0
+    for folder in ("bindings", "agents", "projects"):
+        shutil.rmtree(world.config / folder)
+    refused = world.handler("apply", "-c", "config")
+    assert refused.code == 1
+    assert "`handler apply --prune=all`" in refused.out
+    assert world.handler("diff", "-c", "config").code == 2
+    kept = world.handler("get", "bindings", "-c", "config")
+    assert world.handler("apply", "--prune=all", "-c", "config").code == 0
+    assert world.handler("diff", "-c", "config").code == 0
+    assert world.handler("get", "bindings", "-c", "config").out != kept.out
 
 
 def test_problems_come_with_their_mend(world: World, golden: Golden) -> None:

@@ -77,7 +77,7 @@ def admitted(files: Mapping[str, str], previous: Admission | None = None, *, cle
     """The admission of a configuration whose interface versions are all published as they are."""
     data = {path: text.encode() for path, text in files.items()}
     if "handler.lock" not in data:
-        data["handler.lock"] = _published(data)
+        data["handler.lock"] = published(data)
     if previous is not None:  # what did not change is the same bytes, as a source gives them
         before = previous.inventory.trees[Layer.CONFIG].files
         data = {path: before[path] if before.get(path) == text else text for path, text in data.items()}
@@ -90,7 +90,7 @@ def admitted(files: Mapping[str, str], previous: Admission | None = None, *, cle
     return admission
 
 
-def _published(data: Mapping[str, bytes]) -> bytes:
+def published(data: Mapping[str, bytes]) -> bytes:
     draft = load.inventory({Layer.CATALOG: Tree("none", {}), Layer.CONFIG: Tree("r", data)})
     entries = {}
     for ref, resource in draft.resources.items():
