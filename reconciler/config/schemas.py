@@ -26,10 +26,11 @@ Schema = dict[str, Any]
 
 def render() -> Mapping[str, str]:
     """The text of every schema by file name: ``binding.schema.json`` and so on, ready to be written."""
-    from reconciler.config import documents, objectfile, statuses  # noqa: PLC0415 - 40 ms that only rendering pays
+    # ruff: noqa: PLC0415 - 40 ms that only rendering pays
+    from reconciler.config import differences, documents, moves, objectfile, statuses
 
     models = {row.kind.value: (row.api_version, row.model) for row in KINDS} | documents.DOCUMENTS
-    descriptions = _descriptions((resources, settings, documents, objectfile, statuses))
+    descriptions = _descriptions((resources, settings, documents, objectfile, statuses, moves, differences))
     rendered = {}
     for name, (title, model) in sorted(models.items()):
         whole = _described(schema_of(model), descriptions[model.__name__], descriptions)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from reconciler.admission.admit import Admission
 from reconciler.control.looking import Look
 from reconciler.control.loop import Controller
 from reconciler.control.rolling import NotKept
@@ -16,12 +15,12 @@ from reconciler.control.rpc import Refused
 from reconciler.control.status import iso
 from reconciler.model.names import Kind, ObjectRef
 
-Report = Callable[[Admission | None, Look], dict[str, Any]]
+Report = Callable[[Look | None, Look], dict[str, Any]]
 
 
 async def roll_back(controller: Controller, wanted: str, report: Report) -> dict[str, Any]:
     """Serve an earlier revision; the report of an apply with the rollback. Raises ``Refused``."""
-    before = controller.look.admission if controller.look else None
+    before = controller.look
     try:
         found = await controller.now(explicit=True, back_to=wanted)
     except NotKept as fault:

@@ -122,6 +122,7 @@ async def _serve(place: Place) -> None:
     parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, smoke.demand)
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     doorkeeper.ended = lambda session: controller.session_ended()
+    sessions.revision = lambda: controller.serving
     methods = Methods(controller, pid=os.getpid(), stop=stop)
     try:
         async with anyio.create_task_group() as tasks:

@@ -65,6 +65,12 @@ class Holder:
         """What an apply would leave as it was; nothing is remembered."""
         return {} if prune_all else _asked(before, inventory, _suspects(before, inventory)).held
 
+    def would_wait(self, before: Admission, inventory: Inventory, in_use: Collection[str]) -> HeldBack:
+        """What an edit that was only saved would leave as it was; nothing is remembered."""
+        gone = pruning.removed(inventory, before.in_force, _suspects(before, inventory))
+        edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory))
+        return pruning.judged(edit, in_use, self._memory, self._clock()).held
+
     def is_due(self, in_use: Collection[str] | None) -> bool:
         """Whether the same files are to be decided anew, while something is held back or flaps."""
         due_s = self.due_s()

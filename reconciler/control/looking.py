@@ -88,14 +88,20 @@ class Looker:
         self._seen: Tree | None = None  # the source's own, whatever is served
         self._began_s = 0.0
 
-    def first(self) -> Look:
-        """What was in force when the last controller ended; empty the first time."""
+    def first(self, tree: Tree | None = None) -> Look:
+        """What was in force when the last controller ended, or what this ``tree`` holds; empty the first
+        time.
+        """
         catalog = self._catalog.scan()
         if not isinstance(catalog, Tree):
             raise OSError(f"the product's own catalogue cannot be read: {catalog.detail}")
         self._trees[Layer.CATALOG] = catalog
-        self._trees[Layer.CONFIG] = admitted = self._admitted.load()
-        self.rolling.load()
+        if tree is None:
+            admitted = self._admitted.load()
+            self.rolling.load()
+        else:
+            admitted = tree
+        self._trees[Layer.CONFIG] = admitted
         self.source.held_files = bool(admitted.files)
         self.last = self._judge(self._trees, _nothing)
         return self.last
@@ -198,13 +204,26 @@ class Looker:
             settings = load.inventory({Layer.CONFIG: Tree(tree.revision, alone)}).config()
         return settings.reconcile.mode == "manual"
 
-    def preview(self, *, prune_all: bool = False) -> Look | Busy | Gone:
-        """What an explicit apply would decide, changing nothing (not even what this looker remembers)."""
-        tree = self.source.scan()
-        if not isinstance(tree, Tree):
-            return tree
-        hold = partial(self._holder.would_hold, prune_all=prune_all)
-        return self._judge({**self._trees, Layer.CONFIG: tree}, hold)
+    def preview(
+        self,
+        tree: Tree | None = None,
+        *,
+        prune_all: bool = False,
+        in_use: Collection[str] | None = None,
+    ) -> Look | Busy | Gone:
+        """What an explicit apply would decide of the configuration, or of this ``tree``, changing nothing
+        (not even what this looker remembers). With ``in_use``, the bindings of open sessions: what a saved
+        edit alone would.
+        """
+        found = tree if tree is not None else self.source.scan()
+        if not isinstance(found, Tree):
+            return found
+        hold = (
+            partial(self._holder.would_hold, prune_all=prune_all)
+            if in_use is None
+            else partial(self._holder.would_wait, in_use=in_use)
+        )
+        return self._judge({**self._trees, Layer.CONFIG: found}, hold)
 
     def _judge(self, trees: Mapping[Layer, Tree], hold: Callable[[Admission, Inventory], HeldBack]) -> Look:
         before = self.last.admission if self.last else None

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import anyio
 import anyio.to_thread
@@ -69,6 +69,7 @@ class _World(Enum):
 
 _WORLD = _World.WORLD
 Key = _World | InstanceName
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class Controller:
         self._frame = frame
         self.table: RouteTable = serving.NOTHING
         self.look: Look | None = None
+        self.serving = ""  # the revision that new sessions get
         self._recipes: dict[InstanceName, Recipe] = {}  # declared to the supervisor
         self._prover = Prover(parts.dispatcher, parts.supervisor, parts.bad, self._not_proven)
         self._queue: Queue[Key] = Queue()
@@ -232,6 +234,11 @@ class Controller:
         reason: Reason = "WatchDegraded" if self._blind else "ReconcileSuccess"
         return Condition("Synced", "True", reason, " · ".join((*filter(None, [self._blind]), *passed)))
 
+    async def quietly(self, job: Callable[[], T]) -> T:
+        """Run a job on a worker thread while nobody looks."""
+        async with self._turn:
+            return await anyio.to_thread.run_sync(job)
+
     def facts(self) -> Facts:
         """All that a status is drawn from, now."""
         assert self.look is not None  # noqa: S101 - set before anything can ask
@@ -313,6 +320,8 @@ class Controller:
         await keeper.follow(self.table)
         self._done = case
         self._say.set()
+        if not prover.unproven:
+            self.serving = look.admission.inventory.revision
 
     async def _take(self, step: Step, code: Mapping[str, Pinned]) -> None:
         """One step; proofs are begun together, once the routes are as they are to be meanwhile."""

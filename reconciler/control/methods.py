@@ -1,22 +1,19 @@
 """What the control socket answers: apply, diff, sessions, stop."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from reconciler import __version__
-from reconciler.admission.admit import Admission
-from reconciler.control import asking, once
+from reconciler.control import asking, comparing
 from reconciler.control.looking import Look
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Caller, Method, Refused
 from reconciler.control.sessions import Session
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
-from reconciler.plan import impact
+from reconciler.plan.losses import Live
 
 _DEFAULT_WAIT_S = 120.0
 
@@ -55,12 +52,12 @@ class Methods:
 
     async def diff(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """What an apply would change, deciding everything anew and doing nothing."""
-        before = self._applied()
-        preview = partial(self._controller.parts.looker.preview, prune_all=params.get("prune") == "all")
-        found = await anyio.to_thread.run_sync(preview)
-        if not isinstance(found, Look):
-            raise Refused(f"the configuration cannot be read now: {found.detail}")
-        return self._report(before, found)
+        looker, runs = self._controller.parts.looker, self._runs()
+        wish = comparing.Wish(str(params.get("rev") or ""), prune_all=params.get("prune") == "all")
+        try:
+            return await self._controller.quietly(lambda: comparing.preview(looker, runs, wish))
+        except OSError as error:
+            raise Refused(str(error)) from error
 
     async def apply(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """Reconcile now; with ``prune: "all"`` what is gone from the files goes, however much. With ``wait``:
@@ -68,14 +65,15 @@ class Methods:
         """
         if params.get("dryRun"):
             return {**await self.diff(params, caller), "applied": False, "ready": False}
-        before = self._applied()
+        before, runs = self._controller.look, self._runs()
         found = await self._controller.now(explicit=True, prune_all=params.get("prune") == "all")
         if not isinstance(found, Look):
             raise Refused(f"the configuration cannot be read now: {found.detail}")
         if params.get("wait"):
             await self._settled_within(float(params.get("timeoutSeconds") or _DEFAULT_WAIT_S))
         await self._controller.speak()
-        return {**self._report(before, found), "applied": True, "ready": self._controller.settled()}
+        told = comparing.report(before, found, runs)
+        return {**told, "applied": True, "ready": self._controller.settled()}
 
     async def rollback(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """Serve an earlier admitted revision (``to``, or the previous one) until the source moves on."""
@@ -123,13 +121,15 @@ class Methods:
         self._stop.set()
         return {"pid": self._pid}
 
-    def _applied(self) -> Admission | None:
-        look = self._controller.look
-        return look.admission if look else None
+    def _report(self, before: Look | None, look: Look) -> dict[str, Any]:
+        return comparing.report(before, look, self._runs())
 
-    def _report(self, before: Admission | None, look: Look) -> dict[str, Any]:
-        held = [impact.Held(one.agent, one.recipes.keys()) for one in self._keeper.sessions()]
-        return once.report(before, look, held)
+    def _runs(self) -> Live:
+        """What runs now: open sessions, and the instances that have a process."""
+        seen = self._controller.parts.supervisor.observe()
+        running = [one.name for one in seen if one.pid is not None]
+        unproven = {name: trial.why for name, trial in self._controller.facts().unproven.items()}
+        return comparing.live(self._keeper.sessions(), running, unproven)
 
     def _agent_routes(self, agent: str) -> AgentRoutes:
         routes = self._controller.table.agents.get(agent)
@@ -177,6 +177,7 @@ class Methods:
             "agent": session.agent,
             "openedAt": session.opened_at,
             "generation": session.generation,
+            "revision": session.revision,
             "standing": session.standing,
             "opener": {"pid": session.opener.pid} if session.opener else None,
             "folder": str(folder),

@@ -6,23 +6,21 @@ from it. A preview takes no lock and writes nothing.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from reconciler.admission.admit import Admission
-from reconciler.control import holding, lock, say
+from reconciler.control import comparing, holding, lock, say, sessions
 from reconciler.control.admitted import Admitted
 from reconciler.control.facts import Facts
-from reconciler.control.looking import Look, Looker, Place, kit_digest
+from reconciler.control.looking import Look, Looker, Place
 from reconciler.control.source import Busy, Gone
 from reconciler.control.status import Board
 from reconciler.model.status import Summary
-from reconciler.plan import impact
 
 
 def apply(config: Path, *, prune_all: bool = False) -> dict[str, Any]:
-    """Admit the configuration and write status; the report of ``report``. What may not be removed at once
+    """Admit the configuration and write status; the report of ``comparing``. What may not be removed at once
     is removed with ``prune_all``.
 
     Raises ``lock.Held`` when a controller runs, OSError when the configuration cannot be read.
@@ -42,8 +40,8 @@ def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> tuple[di
     place = Place.of(config)
     with lock.held(place.state):
         looker = Looker(place, Admitted(place.state / "admitted"))
-        before = looker.first().admission
-        look = _readable(act(looker))
+        before = looker.first()
+        look = comparing.readable(act(looker))
         facts = Facts(
             look.admission, look.desired.table, look.desired.table, {}, held=look.held, running=False
         )
@@ -52,39 +50,15 @@ def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> tuple[di
         source = looker.rolling.condition(looker.attempted) or holding.condition(look.held)
         frame = Summary(configuration=str(place.config), conditions=(source,) if source else ())
         board.summary(looker.told(say.summary(facts, frame)))
-    return {**report(before, look), "applied": True, "ready": False}, looker
+        left = sessions.left_open(place.state / "sessions")
+    told = comparing.report(before, look, comparing.live(left))
+    return {**told, "applied": True, "ready": False}, looker
 
 
-def preview(config: Path, *, prune_all: bool = False) -> dict[str, Any]:
+def preview(config: Path, wish: comparing.Wish = comparing.NOTHING) -> dict[str, Any]:
     """What an apply would change, changing nothing; OSError when the configuration cannot be read."""
     place = Place.of(config)
     looker = Looker(place, Admitted(place.state / "admitted"))
-    before = looker.first().admission
-    return {
-        **report(before, _readable(looker.preview(prune_all=prune_all))),
-        "applied": False,
-        "ready": False,
-    }
-
-
-def report(before: Admission | None, look: Look, sessions: Iterable[impact.Held] = ()) -> dict[str, Any]:
-    """A decided look as ``apply`` and ``diff`` answer it: changes, problems, what is refused, what waits."""
-    after = look.admission
-    changes = impact.impact(before, after, sessions, kit=kit_digest(), home=str(Path.home()))
-    return {
-        "revision": after.inventory.revision,
-        "changes": [impact.as_json(change) for change in changes],
-        "problems": [say.problem_json(problem) for problem in after.problems],
-        "refused": sorted(str(ref) for ref in after.refused),
-        "waiting": sorted(str(ref) for ref in look.held),
-        "held": [
-            {"object": str(ref), "reason": look.held[ref].reason, "message": look.held[ref].message}
-            for ref in sorted(look.held)
-        ],
-    }
-
-
-def _readable(found: object) -> Look:
-    if isinstance(found, Look):
-        return found
-    raise OSError(f"the configuration cannot be read now: {getattr(found, 'detail', found)}")
+    looker.first()
+    told = comparing.preview(looker, comparing.live(sessions.left_open(place.state / "sessions")), wish)
+    return {**told, "applied": False, "ready": False}

@@ -42,6 +42,7 @@ class Session:
     opened_at: float
     opener: processes.Process | None = None
     standing: bool = False
+    revision: str = ""  # what served when it was opened; "": nobody wrote it down
 
     @property
     def agent(self) -> str:
@@ -53,6 +54,7 @@ class Sessions:
 
     def __init__(self, folder: Path, *, now: Callable[[], float], token: Callable[[], str]) -> None:
         """``folder`` is made 0700; ``now`` is the wall clock; ``token`` gives unguessable session ids."""
+        self.revision: Callable[[], str] = lambda: ""  # what serves now
         self._folder = folder
         self._now = now
         self._token = token
@@ -108,6 +110,7 @@ class Sessions:
             opened_at=self._now(),
             opener=opener,
             standing=standing,
+            revision=self.revision(),
         )
         try:
             self._write(session)
@@ -192,6 +195,7 @@ def _as_json(session: Session) -> dict[str, Any]:
     return {
         "session": session.id,
         "generation": session.generation,
+        "revision": session.revision,
         "openedAt": session.opened_at,
         "opener": {"pid": opener.pid, "startTime": opener.start} if opener else None,
         "bootId": processes.boot_id(),
@@ -252,6 +256,12 @@ def routes_from(value: Mapping[str, Any]) -> tuple[tuple[AgentRoutes, ...], dict
     return tuple(agents), {recipe.name: recipe for recipe in recipes}
 
 
+def left_open(folder: Path) -> tuple[Session, ...]:
+    """The sessions that the next controller will reopen, read without touching anything."""
+    found = (_read(path) for path in sorted(folder.glob("*.json")))
+    return tuple(one for one in found if one and not (one.opener and not processes.lives(one.opener)))
+
+
 def _forget(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
@@ -272,6 +282,7 @@ def _read(path: Path) -> Session | None:
             opened_at=value["openedAt"],
             opener=processes.Process(opener["pid"], opener["startTime"]) if opener else None,
             standing=value["standing"],
+            revision=str(value.get("revision", "")),
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None

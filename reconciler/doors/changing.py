@@ -11,16 +11,13 @@ import sys
 import time
 from dataclasses import dataclass
 
-from reconciler.control import folders, lock, once
-from reconciler.doors import client, columns, lines, standing, tables, usage
+from reconciler.control import comparing, folders, lock, once
+from reconciler.control.looking import Place
+from reconciler.doors import client, columns, lines, radius, standing, tables, usage
 
 _WAIT_S = 120.0
 _NUMBER = re.compile(r"[0-9.]+")
-_MANY = 6  # names in one line; the rest is counted
 _TELL_S = 1.0  # how often the controller is asked what it waits for
-_MARKS = {"add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("✗", "red")}
-_PLANNED = {"add": "to add", "change": "to change", "remove": "to remove", "refuse": "refused"}
-_DONE = {"add": "added", "change": "changed", "remove": "removed", "refuse": "refused"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +31,13 @@ class Wish:
     prune_all: bool = False  # what is gone from the files goes, however much it is
 
 
-def diff(settings: usage.Settings, *, detailed: bool) -> int:
-    """Print what an apply would change. ``detailed``: Terraform's exit codes (0 none, 1 error, 2 changes)."""
-    report = _previewed(settings)
+def diff(settings: usage.Settings, rev: str = "", *, detailed: bool) -> int:
+    """Print what an apply would change; with ``rev`` one of that commit, or what lies between two (A..B).
+    ``detailed``: Terraform's exit codes (0 none, 1 error, 2 changes).
+    """
+    report = _between(settings, rev) if ".." in rev else _previewed(settings, Wish(), rev)
     _show(report, settings)
-    refused, changed = _refuses(report), bool(_records(report, "changes"))
+    refused, changed = _refuses(report), bool(radius.records(report, "changes"))
     if detailed:
         return 1 if refused else 2 if changed else 0
     return 2 if refused else 1 if changed else 0
@@ -46,7 +45,7 @@ def diff(settings: usage.Settings, *, detailed: bool) -> int:
 
 def apply(settings: usage.Settings, wish: Wish) -> int:
     """Reconcile now; the exit code."""
-    if wish.dry_run or wish.atomic or _asks(settings, wish):
+    if wish.dry_run or wish.atomic or not wish.agreed:
         report = _previewed(settings, wish)
         refused = _refuses(report)
         if wish.dry_run or (wish.atomic and refused):
@@ -54,22 +53,29 @@ def apply(settings: usage.Settings, wish: Wish) -> int:
             if not wish.dry_run:
                 sys.stderr.write("handler: nothing was applied, since something is refused (--atomic)\n")
             return 1 if refused else 0
-        if _asks(settings, wish) and not _agreed(report, settings):
+        if not wish.agreed and not _agreed(report, settings, wish):
             return 1
     return _applied(settings, wish)
 
 
-def _asks(settings: usage.Settings, wish: Wish) -> bool:
-    return settings.ask and not wish.agreed and sys.stdin.isatty()
-
-
-def _agreed(report: lines.Json, settings: usage.Settings) -> bool:
-    """Ask before something that serves is stopped; True when nothing is, or the person agrees."""
-    removed = [one for one in _records(report, "changes") if one.get("verb") == "remove"]
-    if not removed:
+def _agreed(report: lines.Json, settings: usage.Settings, wish: Wish) -> bool:
+    """Ask before anybody is served no more; True when nobody is, or the person agrees. Raises ``Stopped``
+    where nobody can be asked: what waits for an answer that cannot come would hang.
+    """
+    lost = radius.losses(report)
+    if not lost:
         return True
+    what = f"this stops serving {columns.counted(len(lost), 'user')}"
+    told = "".join(f"  {columns.shown(line)}\n" for line in lost)
+    if not settings.ask or not sys.stdin.isatty():
+        if wish.prune_all:
+            return True  # the flag says what is to go
+        raise usage.Stopped(
+            f"nothing was applied: {what}, and nobody can be asked\n{told}"
+            "  mend  say yes beforehand: 'handler apply -y' ('handler diff' shows all of it)"
+        )
     _show({**report, "problems": []}, settings)
-    sys.stderr.write(f"Stop and remove {columns.counted(len(removed), 'object')}? [y/N] ")
+    sys.stderr.write(f"{what[:1].upper()}{what[1:]}:\n{told}Do it? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True
@@ -146,12 +152,20 @@ def _late(report: lines.Json, settings: usage.Settings) -> str:
     return text + "What served before keeps serving.\n"
 
 
-def _previewed(settings: usage.Settings, wish: Wish | None = None) -> lines.Json:
-    wish = wish or Wish()
+def _previewed(settings: usage.Settings, wish: Wish, rev: str = "") -> lines.Json:
     try:
-        return client.Client(settings.config).ask("diff", _pruning(wish))
+        return client.Client(settings.config).ask("diff", {**_pruning(wish), **({"rev": rev} if rev else {})})
     except client.NoController:
-        return once.preview(folders.configuration(settings.config), prune_all=wish.prune_all)
+        asked = comparing.Wish(rev, prune_all=wish.prune_all)
+        return once.preview(folders.configuration(settings.config), asked)
+
+
+def _between(settings: usage.Settings, revs: str) -> lines.Json:
+    """What lies between two commits: decided here, whether a controller runs or not."""
+    older, _, newer = revs.partition("..")
+    if not older or not newer or newer.startswith("."):
+        raise usage.Usage(f"--rev wants a commit, or two as A..B, not '{revs}'")
+    return comparing.between(Place.of(folders.configuration(settings.config)), older, newer)
 
 
 def _pruning(wish: Wish) -> dict[str, object]:
@@ -163,79 +177,22 @@ def _show(report: lines.Json, settings: usage.Settings) -> None:
         sys.stdout.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         return
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
-    for one in _records(report, "problems"):
+    for one in radius.records(report, "problems"):
         sys.stdout.write(tables.problem_text(one, paint))
     done = report.get("applied") is True
-    changes = _records(report, "changes")
+    changes = radius.records(report, "changes")
     if done and not changes and report.get("waitsFor") and not report.get("ready"):
         sys.stdout.write("What was saved is admitted, and does not serve yet.\n")
-    elif done and not changes and _records(report, "held"):
-        sys.stdout.write("Nothing changed.\n")
     else:
-        sys.stdout.write(changes_text(changes, paint, done=done))
-    sys.stdout.write(held_text(_records(report, "held"), paint))
+        sys.stdout.write(radius.text(report, paint, done=done))
     sys.stdout.flush()  # talk on stderr comes after the data it is about
-
-
-def changes_text(changes: list[lines.Json], paint: columns.Paint, *, done: bool = False) -> str:
-    """The changes, planned or done, as text: what happens to each object, and whom it touches."""
-    if not changes:
-        return "Nothing new: what was saved is in force already.\n" if done else "Nothing would change.\n"
-    rows: list[list[str]] = []
-    colours: list[list[str]] = []
-    for one in changes:
-        mark, colour = _MARKS.get(str(one.get("verb")), ("?", ""))
-        told = one.get("lines")
-        first, *more = [str(line) for line in told] if isinstance(told, list) and told else [""]
-        rows.append([mark, str(one.get("object")), first])
-        colours.append([colour, colour, ""])
-        for line in [*more, *_touched(one)]:
-            rows.append(["", "", line])
-            colours.append(["", "", "grey"])
-    verbs = [one.get("verb") for one in changes]
-    words = _DONE if done else _PLANNED
-    counts = [f"{verbs.count(verb)} {words[verb]}" for verb in words if verb != "refuse" or verb in verbs]
-    return columns.table(rows, paint, colours) + paint(", ".join(counts) + ".", "bold") + "\n"
-
-
-def held_text(held: list[lines.Json], paint: columns.Paint) -> str:
-    """What stays in force although the files say otherwise, and why: objects with one cause together."""
-    causes: dict[str, list[str]] = {}
-    for one in held:
-        causes.setdefault(str(one.get("message")), []).append(str(one.get("object")))
-    text = ""
-    for message, names in causes.items():
-        more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
-        text += f"{paint('!', 'yellow')} {columns.shown(', '.join(names[:_MANY]))}{more}: in force still\n"
-        text += f"    {columns.shown(message)}\n"
-    return text
-
-
-def _touched(change: lines.Json) -> list[str]:
-    sessions, agents = change.get("sessions"), change.get("agents")
-    found = []
-    if (
-        isinstance(agents, list)
-        and agents
-        and [f"agent/{agent}" for agent in agents] != [change.get("object")]
-    ):
-        found.append(f"next session of {', '.join(map(str, agents))}")
-    if isinstance(sessions, int) and sessions:
-        stay = "stays on what it was" if sessions == 1 else "stay on what they were"
-        found.append(f"{columns.counted(sessions, 'open session')} {stay} opened with")
-    return found
-
-
-def _records(report: lines.Json, key: str) -> list[lines.Json]:
-    found = report.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _refuses(report: lines.Json) -> bool:
     """Whether something is refused: an object, or a removal that nobody may do in passing."""
-    blocked = any(one.get("reason") == "PruneBlocked" for one in _records(report, "held"))
+    blocked = any(one.get("reason") == "PruneBlocked" for one in radius.records(report, "held"))
     return blocked or bool(_errors(report))
 
 
 def _errors(report: lines.Json) -> list[lines.Json]:
-    return [one for one in _records(report, "problems") if one.get("severity") != "warning"]
+    return [one for one in radius.records(report, "problems") if one.get("severity") != "warning"]

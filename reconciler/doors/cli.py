@@ -73,16 +73,24 @@ def _validate(settings: usage.Settings, paths: tuple[str, ...], form: str) -> in
 
 
 @handler.command("diff")
+@click.option("--rev", default="", metavar="REV|A..B", help="Compare a commit, or two, as git has them.")
 @click.option("--detailed-exitcode", "detailed", is_flag=True, help="0 nothing, 1 error, 2 changes.")
 @click.pass_obj
-def _diff(settings: usage.Settings, detailed: bool) -> int:  # noqa: FBT001 - click hands flags over so
-    """Show what an apply would change, and whom it touches.
+def _diff(settings: usage.Settings, rev: str, detailed: bool) -> int:  # noqa: FBT001 - click hands flags over so
+    """Show what an apply would change, and whom it touches: the blast radius.
+
+    The files are compared with what is in force; with --rev REV that commit is; with --rev A..B two
+    commits are compared with each other, whatever runs.
+
+    \b
+      handler diff
+      handler diff --rev main~1..main -o json
 
     Exit: 0 nothing would change, 1 something would, 2 error or anything refused.
     """
     from reconciler.doors import changing
 
-    return changing.diff(settings, detailed=detailed)
+    return changing.diff(settings, rev, detailed=detailed)
 
 
 @handler.command("apply")

@@ -8,7 +8,7 @@ import json
 import sys
 
 from reconciler.control import folders, lock, once, rolling
-from reconciler.doors import changing, client, columns, lines, tables, usage
+from reconciler.doors import client, columns, lines, radius, tables, usage
 
 
 def rollback(settings: usage.Settings, wanted: str) -> int:
@@ -24,8 +24,8 @@ def rollback(settings: usage.Settings, wanted: str) -> int:
         sys.stdout.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     else:
         paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
-        changes = _records(report, "changes")
-        sys.stdout.write(changing.changes_text(changes, paint, done=True) if changes else "")
+        if radius.records(report, "changes"):
+            sys.stdout.write(radius.text(report, paint, done=True))
         sys.stdout.flush()
         if not settings.quiet:
             sys.stderr.write(_said(report))
@@ -72,8 +72,3 @@ def _said(report: lines.Json) -> str:
         f"Rolled back: {to} is served instead of {instead}. It stays until the source changes; "
         "'handler apply' ends it now.\n"
     )
-
-
-def _records(report: lines.Json, key: str) -> list[lines.Json]:
-    found = report.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,94 +1,117 @@
-"""The blast radius of an edit: what would be added, changed, removed or refused, and whom it reaches.
+"""The blast radius of an edit: what would be added, changed, removed, held or refused, and whom it reaches.
 
-Drawn from two admissions, whole or not at all: every object that differs has its line, every key that
-changed is shown before and after, and an instance, a route, an open session that is touched is named where
-it is touched. A secret is shown as the form of its reference and a fingerprint of it, never as a value.
+Drawn from two decided sides, whole or not at all: every object that differs has its change, every key that
+changed stands in it before and after, and whoever is touched (agents, open sessions, users of a frozen
+version) is named where it is touched. A secret is shown as the form of its reference and a fingerprint of it,
+never as a value. No words are made here: ``doors.radius`` tells it, ``plan.blast`` makes it JSON.
 """
 
-import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 from reconciler.admission.admit import Admission
-from reconciler.admission.view import inside
-from reconciler.model.inventory import Layer, Resource
+from reconciler.model.identity import moved
+from reconciler.model.inventory import Layer, Lock, LockEntry, Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
-from reconciler.model.problems import quoted
-from reconciler.model.recipes import Recipe, SecretUse
+from reconciler.model.problems import Problem
 from reconciler.model.resources import Binding, Record
 from reconciler.model.routes import AgentRoutes, Route
-from reconciler.plan.desired import Desired, desire
+from reconciler.model.status import Held
+from reconciler.plan import keys, losses, reach, users
+from reconciler.plan.desired import Desired
 
-_FINGERPRINT = 8  # hex digits: enough to see that a reference changed
-_MANY = 6  # names in one line; the rest is counted
-
-Verb = Literal["add", "change", "remove", "refuse"]
+Verb = Literal["add", "change", "remove", "hold", "refuse"]
 Resources = Mapping[ObjectRef, Resource[Record]]
+
+_LOCK_DIGITS = 12  # of a lock entry's digest
+_NOBODY: Mapping[str, AgentRoutes] = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """One of the two that are compared: what is admitted, and what should run for it."""
+
+    admission: Admission
+    desired: Desired
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """An open session as the blast radius sees it: whose it is, and the instances it is pinned to."""
+class Replaced:
+    """The instance of one binding, before and after, and what it is made of where that differs."""
 
-    agent: str
-    instances: Collection[InstanceName]
+    before: InstanceName | None
+    after: InstanceName | None
+    making: tuple[keys.Field, ...] = ()
+    bounds: tuple[keys.Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rerouted:
+    """One interface of an agent, and what answers it before and after; None: nothing does."""
+
+    interface: str
+    before: Route | None
+    after: Route | None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One object that differs. ``sessions`` counts the open ones that stay on what serves them now,
-    ``agents`` names those whose next session gets something else.
+    """One object that differs. ``sessions`` are those that stay on what the next ones do not get, ``agents``
+    those whose next session gets something else, ``used_by`` who names this interface version, ``lost`` whom
+    it stops serving. ``held`` keeps it as it is, or makes it wait for an explicit apply.
     """
 
     verb: Verb
-    object: str
-    lines: tuple[str, ...]
-    sessions: int = 0
+    object: ObjectRef
+    effect: str = ""  # what happens to it, in two or three words of a closed list
+    file: str = ""
+    fields: tuple[keys.Field, ...] = ()
+    files: tuple[str, ...] = ()
+    instance: Replaced | None = None
+    routes: tuple[Rerouted, ...] = ()
+    deltas: tuple[reach.Delta, ...] = ()
     agents: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    lost: tuple[losses.Loss, ...] = ()
+    held: Held | None = None
+    last_good: bool = False
+    problems: tuple[Problem, ...] = ()
 
 
-def as_json(change: Change) -> dict[str, Any]:
-    """A change as the control socket and ``-o json`` have it."""
-    return {
-        "verb": change.verb,
-        "object": change.object,
-        "lines": list(change.lines),
-        "sessions": change.sessions,
-        "agents": list(change.agents),
-    }
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What no apply does now (``held``), and what only an explicit one does (``explicit``), and why."""
+
+    held: Mapping[ObjectRef, Held] = field(default_factory=dict)
+    explicit: Mapping[ObjectRef, Held] = field(default_factory=dict)
 
 
 def impact(
-    before: Admission | None,
-    after: Admission,
-    sessions: Iterable[Held] = (),
-    *,
-    kit: str = "",
-    home: str = "",
+    before: Side | None, after: Side, live: losses.Live = losses.NOTHING, waits: Waits | None = None
 ) -> tuple[Change, ...]:
-    """Every object that differs between two admissions, sorted by kind and name; () when nothing would
-    change.
-
-    ``kit`` and ``home`` are what ``desire`` is given; with another kit the digests shown are not those that
-    run.
-    """
-    return tuple(_Radius(before, after, tuple(sessions), kit=kit, home=home).changes())
+    """Every object that differs between two sides, sorted by kind and name; () when nothing would change."""
+    return tuple(_Radius(before, after, live, waits or Waits()).changes())
 
 
 class _Radius:
-    """Two admissions side by side, with what each would run."""
+    """Two sides, with whom what lies between them reaches."""
 
-    def __init__(
-        self, before: Admission | None, after: Admission, sessions: tuple[Held, ...], *, kit: str, home: str
-    ) -> None:
-        self._before, self._after, self._sessions = before, after, sessions
-        self._old = desire(before, generation=0, kit=kit, home=home) if before else None
-        self._new = desire(after, generation=1, kit=kit, home=home, previous=self._old)
-        self._was: Resources = before.in_force if before else {}
-        self._names = (_by_binding(self._old), _by_binding(self._new))
-        self._moved = self._moved_agents()
-        self._users = self._users_of_what_they_use()
+    def __init__(self, before: Side | None, after: Side, live: losses.Live, waits: Waits) -> None:
+        self._sides = (before, after)
+        self._after, self._waits, self._live = after, waits, live
+        self._was: Resources = before.admission.in_force if before else {}
+        self._now = after.admission.in_force
+        old = before.desired.table.agents if before else _NOBODY
+        self._tables = (old, after.desired.table.agents)
+        self._names = (_by_binding(before), _by_binding(after))
+        self._moved = moved(*self._tables)
+        self._reached = self._reached_by_what_they_use()
+        self._users = users.Users(self._was, self._now, [one.admission for one in self._sides if one])
+        admissions = (before.admission if before else None, after.admission)
+        self._lost = losses.Losses(old, self._tables[1], admissions, live)
+        self._losers = {one.name for ref in self._was for one in self._lost.of(ref) if one.sort == "session"}
 
     def changes(self) -> Iterator[Change]:
         """The changes, sorted by object."""
@@ -97,237 +120,237 @@ class _Radius:
                 yield change
 
     def _touched(self) -> set[ObjectRef]:
-        now = self._after.in_force
-        found = {ref for ref in self._was.keys() | now.keys() if self._was.get(ref) is not now.get(ref)}
-        found |= self._after.refused.keys()
+        found = moved(self._was, self._now) | self._after.admission.refused.keys() | self._waits.held.keys()
         old, new = self._names
-        found |= {
-            ObjectRef(Kind.BINDING, name)
-            for name in old.keys() | new.keys()
-            if old.get(name) != new.get(name)
-        }
-        return found | {ObjectRef(Kind.AGENT, name) for name in self._moved}
+        names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+        found |= {ObjectRef(Kind.BINDING, name) for name in names}
+        found |= {ObjectRef(Kind.AGENT, name) for name in self._moved}
+        return found | {ObjectRef(Kind.INTERFACE, version) for version in self._relocked()}
 
-    def _moved_agents(self) -> dict[str, tuple[AgentRoutes, ...]]:
-        """The agents whose next session gets something else, with their routes before and after."""
-        old: Mapping[str, AgentRoutes] = self._old.table.agents if self._old else {}
-        new = self._new.table.agents
-        names = (name for name in old.keys() | new.keys() if old.get(name) is not new.get(name))
-        return {name: tuple(one[name] for one in (old, new) if name in one) for name in names}
+    def _relocked(self) -> set[str]:
+        """The interface versions of which a lock says something else."""
+        before, after = self._sides
+        found: set[str] = set()
+        for layer in Layer:
+            old = _lock(before, layer).entries
+            new = _lock(after, layer).entries
+            found |= {
+                ref for ref in old.keys() | new.keys() if _sealed(old.get(ref)) != _sealed(new.get(ref))
+            }
+        return found if before else found & {ref.name for ref in self._now if ref.kind is Kind.INTERFACE}
 
-    def _users_of_what_they_use(self) -> dict[ObjectRef, set[str]]:
+    def _reached_by_what_they_use(self) -> dict[ObjectRef, set[str]]:
         found: dict[ObjectRef, set[str]] = {}
-        for name, tables in self._moved.items():
-            for ref in {ref for routes in tables for ref in self._used(routes)}:
-                found.setdefault(ref, set()).add(name)
+        for name in self._moved:
+            for table in self._tables:
+                for ref in self._used(table[name]) if name in table else ():
+                    found.setdefault(ref, set()).add(name)
         return found
 
     def _used(self, routes: AgentRoutes) -> Iterator[ObjectRef]:
         agent = ObjectRef(Kind.AGENT, routes.agent)
         yield agent
-        for resources in (self._was, self._after.in_force):
+        for resources in (self._was, self._now):
             if project := getattr(resources[agent].spec, "project", None) if agent in resources else None:
                 yield ObjectRef(Kind.PROJECT, project)
         for route in routes.routes.values():
             yield ObjectRef(Kind.BINDING, route.binding)
             yield ObjectRef(Kind.INTERFACE, str(route.interface))
-            if connector := self._connector(route.binding):
-                yield ObjectRef(Kind.CONNECTOR, connector)
+            for resources in (self._was, self._now):
+                if connector := _connector(resources, route.binding):
+                    yield ObjectRef(Kind.CONNECTOR, connector)
 
     def _change(self, ref: ObjectRef) -> Change | None:
-        was, now = self._was.get(ref), self._after.in_force.get(ref)
-        lines = list(_differences(was, now))
+        was, now = self._was.get(ref), self._now.get(ref)
+        problems = self._after.admission.refused.get(ref, ())
+        held = self._waits.held.get(ref)
+        instance = self._instance(ref.name) if ref.kind is Kind.BINDING else None
+        routes = tuple(self._routes(ref.name)) if ref.kind is Kind.AGENT else ()
+        differing = (*keys.fields(was, now), *self._lock_fields(ref, was, now))
+        folder = keys.files(was, now)
+        verb = _verb(was, now, refused=bool(problems), held=held is not None)
+        if verb in ("add", "remove") and not _ours(now or was):
+            return None
+        if verb == "change" and not (differing or folder or instance or routes or ref.name in self._moved):
+            return None
+        source = now or was
+        return Change(
+            verb=verb,
+            object=ref,
+            effect=self._effect(ref, instance),
+            file=source.file if source else problems[0].at.file if problems else "",
+            fields=differing,
+            files=folder,
+            instance=instance,
+            routes=routes,
+            deltas=self._deltas(ref),
+            agents=tuple(sorted(self._reached.get(ref, ()))),
+            used_by=self._users.of(ref) if ref.kind is Kind.INTERFACE else (),
+            sessions=self._staying(ref),
+            lost=self._lost.of(ref),
+            held=held or self._waits.explicit.get(ref),
+            last_good=bool(problems) and now is not None,
+            problems=problems,
+        )
+
+    def _lock_fields(
+        self, ref: ObjectRef, was: Resource[Record] | None, now: Resource[Record] | None
+    ) -> Iterator[keys.Field]:
+        """What the lock says of an interface version, where that changed; an added version's is no change."""
+        if ref.kind is not Kind.INTERFACE or (was is None and now is not None):
+            return
+        for layer in Layer:
+            old, new = (_lock(side, layer).entries.get(ref.name) for side in self._sides)
+            if _sealed(old) != _sealed(new):
+                yield keys.Field("handler.lock", _sealed(old), _sealed(new))
+
+    def _effect(self, ref: ObjectRef, instance: Replaced | None) -> str:
+        match ref.kind:
+            case Kind.AGENT:
+                return self._effect_on_sessions(ref.name)
+            case Kind.BINDING:
+                return self._effect_on_instance(ref, instance)
+            case _:
+                return ""
+
+    def _effect_on_instance(self, ref: ObjectRef, instance: Replaced | None) -> str:
+        if instance is None:
+            return "same instance" if ref.name in self._names[1] else "no instance"
+        if instance.after:
+            return "new instance" if instance.before else "first call starts it"
+        return "stop" if self._lost.of(ref) else "no instance"
+
+    def _effect_on_sessions(self, agent: str) -> str:
+        old, new = (agent in table for table in self._tables)
+        if not new:
+            return "opens no session any more" if old else "opens no session"
+        if not old:
+            return "opens sessions"
+        return "next session" if agent in self._moved else "same routes"
+
+    # instances and routes
+
+    def _instance(self, binding: str) -> Replaced | None:
+        old, new = (names.get(binding) for names in self._names)
+        if old == new:
+            return None
+        was, now = (one.desired.recipes.get(n) if one and n else None for one, n in self._pairs(old, new))
+        return Replaced(old, new, reach.making(was, now), reach.bounds(was, now))
+
+    def _pairs(
+        self, old: InstanceName | None, new: InstanceName | None
+    ) -> tuple[tuple[Side | None, InstanceName | None], ...]:
+        return tuple(zip(self._sides, (old, new), strict=True))
+
+    def _routes(self, agent: str) -> Iterator[Rerouted]:
+        if agent not in self._moved:
+            return
+        old, new = ((table[agent].routes if agent in table else {}) for table in self._tables)
+        for name in sorted(old.keys() | new.keys()):
+            if _shape(old.get(name)) != _shape(new.get(name)):
+                yield Rerouted(name, old.get(name), new.get(name))
+
+    def _deltas(self, ref: ObjectRef) -> tuple[reach.Delta, ...]:
         match ref.kind:
             case Kind.BINDING:
-                lines += self._instance_lines(ref.name)
+                was, now = (
+                    _binding_reach(side, names.get(ref.name))
+                    for side, names in zip(self._sides, self._names, strict=True)
+                )
             case Kind.AGENT:
-                lines += self._route_lines(ref.name)
+                was, now = (
+                    _agent_reach(side, table.get(ref.name))
+                    for side, table in zip(self._sides, self._tables, strict=True)
+                )
             case _:
-                pass
-        if problems := self._after.refused.get(ref):
-            lines = [
-                f"{problem.at}: {problem.code}: {problem.what}; {problem.mend}" for problem in problems
-            ] + lines
-            lines.append("the last admitted form stays in force" if now else "nothing of it is in force")
-            return self._told("refuse", ref, lines)
-        if was is None and now is not None:
-            return self._told("add", ref, lines) if self._shown(now) else None
-        if now is None:
-            return self._told("remove", ref, lines) if was and self._shown(was) else None
-        return self._told("change", ref, lines) if lines else None
+                return ()
+        return reach.deltas(was, now)
 
-    def _shown(self, resource: Resource[Record]) -> bool:
-        """What ships with the product comes and goes unsaid, unless it changes under a configuration."""
-        return resource.layer is Layer.CONFIG
+    # sessions
 
-    def _told(self, verb: Verb, ref: ObjectRef, lines: list[str]) -> Change:
-        agents = tuple(sorted(self._users.get(ref, ())))
-        return Change(verb, str(ref), tuple(lines), self._staying(ref), agents)
-
-    def _instance_lines(self, binding: str) -> Iterator[str]:
-        old, new = self._names[0].get(binding), self._names[1].get(binding)
-        if old is None or new is None or old == new:
-            return
-        yield f"new instance: {old} → {new}"
-        yield from _recipe_lines(self._recipe(self._old, old), self._recipe(self._new, new))
-        if staying := self._staying(ObjectRef(Kind.BINDING, binding)):
-            yield f"{_sessions(staying)} on {old} until {'it ends' if staying == 1 else 'they end'}"
-
-    def _recipe(self, desired: Desired | None, name: InstanceName) -> Recipe | None:
-        return desired.recipes.get(name) if desired else None
-
-    def _route_lines(self, agent: str) -> Iterator[str]:
-        old = self._old.table.agents.get(agent) if self._old else None
-        new = self._new.table.agents.get(agent)
-        if old is new:
-            return
-        if new is None:
-            yield "opens no session any more"
-            return
-        if old is None:
-            yield "opens sessions"
-        for name in sorted((old.routes.keys() if old else set()) | new.routes.keys()):
-            yield from _route_line(name, old.routes.get(name) if old else None, new.routes.get(name))
-        yield from self._reach_lines(old, new)
-        if old and (staying := self._staying(ObjectRef(Kind.AGENT, agent))):
-            yield f"next session; {_sessions(staying)} as {'it is' if staying == 1 else 'they are'}"
-
-    def _reach_lines(self, old: AgentRoutes | None, new: AgentRoutes) -> Iterator[str]:
-        """What the agent's services may reach, and which secrets they hold, before and after."""
-        for word, of in (("egress", _egress), ("secrets", _fingerprints)):
-            was = {one for recipe in self._recipes(self._old, old) for one in of(recipe)}
-            now = {one for recipe in self._recipes(self._new, new) for one in of(recipe)}
-            yield from (f"{word}: - {one}" for one in sorted(was - now))
-            yield from (f"{word}: + {one}" for one in sorted(now - was))
-
-    def _recipes(self, desired: Desired | None, routes: AgentRoutes | None) -> Iterator[Recipe]:
-        for route in routes.routes.values() if routes else ():
-            if recipe := self._recipe(desired, route.instance):
-                yield recipe
-
-    def _connector(self, binding: str) -> str | None:
-        ref = ObjectRef(Kind.BINDING, binding)
-        resource = self._after.in_force.get(ref) or self._was.get(ref)
-        return resource.spec.connector if resource and isinstance(resource.spec, Binding) else None
-
-    def _staying(self, ref: ObjectRef) -> int:
-        """How many open sessions go on with what they were opened with, though the next ones get something
-        else.
+    def _staying(self, ref: ObjectRef) -> tuple[str, ...]:
+        """The open sessions that go on with what they were opened with, where the next ones get something
+        else; not those that lose some of it.
         """
-        if ref.kind is Kind.AGENT:
-            return sum(session.agent == ref.name for session in self._sessions)
-        if ref.kind is Kind.BINDING:
-            now = self._names[1].get(ref.name)
-            return sum(
-                any(name.binding == ref.name and name != now for name in session.instances)
-                for session in self._sessions
-            )
-        return 0
+        keep = (one for one in self._live.sessions if one.id not in self._losers)
+        return tuple(one.id for one in keep if self._stays(ref, one))
+
+    def _stays(self, ref: ObjectRef, session: losses.Open) -> bool:
+        match ref.kind:
+            case Kind.AGENT:
+                return session.agent == ref.name and ref.name in self._moved
+            case Kind.BINDING:
+                return self._behind(ref.name, session)
+            case Kind.CONNECTOR:
+                return any(
+                    _connector(resources, name.binding) == ref.name and self._behind(name.binding, session)
+                    for name in session.instances
+                    for resources in (self._was, self._now)
+                )
+            case Kind.INTERFACE:
+                return ref.name in session.interfaces and session.agent in self._reached.get(ref, ())
+            case _:
+                return False
+
+    def _behind(self, binding: str, session: losses.Open) -> bool:
+        new = self._names[1].get(binding)
+        return any(name.binding == binding and name != new for name in session.instances)
 
 
-def _by_binding(desired: Desired | None) -> dict[str, InstanceName]:
-    return {name.binding: name for name in desired.recipes} if desired else {}
+def _verb(was: Resource[Record] | None, now: Resource[Record] | None, *, refused: bool, held: bool) -> Verb:
+    if refused:
+        return "refuse"
+    if held:
+        return "hold"
+    if was is None and now is not None:
+        return "add"
+    return "remove" if now is None and was is not None else "change"
 
 
-def _sessions(count: int) -> str:
-    return f"{count} session stays" if count == 1 else f"{count} sessions stay"
+def _ours(resource: Resource[Record] | None) -> bool:
+    """What ships with the product comes and goes unsaid, unless it changes under a configuration."""
+    return resource is not None and resource.layer is Layer.CONFIG
 
 
-def _route_line(name: str, old: Route | None, new: Route | None) -> Iterator[str]:
-    if new is None or old is None:
-        yield f"services.{name}: {_answered_by(old)} → {_answered_by(new)}"
-        return
-    if (old.binding, old.interface) != (new.binding, new.interface):
-        yield f"services.{name}: {_answered_by(old)} → {_answered_by(new)}"
-    elif old.instance != new.instance:
-        yield f"services.{name}: {old.instance} → {new.instance}"
-    if old.tools != new.tools or old.max_calls != new.max_calls:
-        yield f"services.{name}: other tools or limits are granted"
-    if old.suspended != new.suspended:
-        why = f"unavailable, {new.suspended}" if new.suspended else "answers again"
-        yield f"services.{name}: {why}"
+def _by_binding(side: Side | None) -> dict[str, InstanceName]:
+    return {name.binding: name for name in side.desired.recipes} if side else {}
 
 
-def _answered_by(route: Route | None) -> str:
-    return f"{route.binding} ({route.interface})" if route else "nothing"
+def _connector(resources: Resources, binding: str) -> str | None:
+    found = resources.get(ObjectRef(Kind.BINDING, binding))
+    return found.spec.connector if found is not None and isinstance(found.spec, Binding) else None
 
 
-def _egress(recipe: Recipe) -> tuple[str, ...]:
-    return recipe.egress
+def _binding_reach(side: Side | None, name: InstanceName | None) -> reach.Reach:
+    if side is None or name is None:
+        return reach.NOTHING
+    recipe = side.desired.recipes.get(name)
+    connector = side.admission.in_force.get(ObjectRef(Kind.CONNECTOR, recipe.connector if recipe else ""))
+    versions: Collection[str] = getattr(connector.spec, "implements", ()) if connector else ()
+    contracts = [one for ref, one in side.admission.contracts.items() if str(ref) in versions]
+    return reach.of_recipe(recipe, contracts)
 
 
-def _fingerprints(recipe: Recipe) -> tuple[str, ...]:
-    return tuple(_fingerprint(use) for use in recipe.secrets)
+def _agent_reach(side: Side | None, routes: AgentRoutes | None) -> reach.Reach:
+    if side is None or routes is None:
+        return reach.NOTHING
+    recipes = side.desired.recipes
+    return reach.together(reach.of_route(one, recipes.get(one.instance)) for one in routes.routes.values())
 
 
-def _fingerprint(use: SecretUse) -> str:
-    words = "\0".join((use.form, *use.reference))
-    return f"{use.slot} ({use.form} {hashlib.sha256(words.encode()).hexdigest()[:_FINGERPRINT]})"
+def _shape(route: Route | None) -> tuple[object, ...] | None:
+    """What a session would see or feel of a route; the contract is its version's, which never changes."""
+    if route is None:
+        return None
+    return (
+        route.interface, route.binding, route.instance, route.tools, route.max_calls, route.suspended,
+        route.contract.tools_json, route.contract.spec,
+    )  # fmt: skip
 
 
-def _recipe_lines(old: Recipe | None, new: Recipe | None) -> Iterator[str]:
-    """What reaches a running connector and no key of its binding's file shows: its code, its reach, its
-    walls.
-    """
-    if old is None or new is None:
-        return
-    if old.code != new.code:
-        yield f"connector {new.connector}: {old.code[:12]} → {new.code[:12]}"
-    if old.kit != new.kit:
-        yield "connector kit: another release"
-    for word, was, now in (
-        ("egress", set(old.egress), set(new.egress)),
-        ("secrets", set(_fingerprints(old)), set(_fingerprints(new))),
-        ("programs", set(old.sandbox.programs), set(new.sandbox.programs)),
-        ("read", set(old.sandbox.read), set(new.sandbox.read)),
-    ):
-        yield from (f"{word}: - {one}" for one in sorted(was - now))
-        yield from (f"{word}: + {one}" for one in sorted(now - was))
+def _lock(side: Side | None, layer: Layer) -> Lock:
+    return (side.admission.inventory.locks.get(layer) if side else None) or Lock()
 
 
-def _differences(was: Resource[Record] | None, now: Resource[Record] | None) -> Iterator[str]:
-    """Each key that is not as it was, before → after; then the files of the folder that changed."""
-    if was is now or was is None or now is None or was.digest == now.digest:
-        return
-    old, new = _flat(was.spec), _flat(now.spec)
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            yield f"{key}: {_shown_value(key, old.get(key))} → {_shown_value(key, new.get(key))}"
-    if len(was.files) > 1 or len(now.files) > 1:
-        yield from _file_lines(inside(was), inside(now))
-
-
-def _file_lines(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> Iterator[str]:
-    changed = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
-    if changed:
-        more = f" and {len(changed) - _MANY} more" if len(changed) > _MANY else ""
-        yield f"files: {', '.join(changed[:_MANY])}{more}"
-
-
-def _flat(spec: Record) -> dict[str, object]:
-    """Every key of a spec that is set, as people write it (``settings.model``), defaults left out."""
-    found: dict[str, object] = {}
-    _flatten(spec.model_dump(by_alias=True, exclude_defaults=True), "", found)
-    return found
-
-
-def _flatten(value: object, key: str, found: dict[str, object]) -> None:
-    if isinstance(value, dict) and value:
-        for name, inner in value.items():
-            _flatten(inner, f"{key}.{name}" if key else str(name), found)
-    elif key:
-        found[key] = value
-
-
-def _shown_value(key: str, value: object) -> str:
-    if value is None:
-        return "(default)" if not key.startswith(("services.", "secrets.", "settings.")) else "nothing"
-    if key.startswith("secrets."):
-        return hashlib.sha256(repr(value).encode()).hexdigest()[:_FINGERPRINT]
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(_shown_value("", one) for one in value) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_shown_value('', one)}" for name, one in value.items()) + "}"
-    return quoted(value) if isinstance(value, str) else str(value)
+def _sealed(entry: LockEntry | None) -> str | None:
+    return entry.digest.rpartition(":")[2][:_LOCK_DIGITS] if entry else None

@@ -26,7 +26,8 @@ def objects(schema: object, path: str = "") -> Iterator[tuple[str, dict[str, Any
 
 
 def test_every_kind_and_every_document_has_a_schema() -> None:
-    others = {"lock.schema.json", "status.schema.json", "summary.schema.json", "event.schema.json"}
+    names = ("lock", "status", "summary", "event", "diff")
+    others = {f"{name}.schema.json" for name in names}
     assert set(RENDERED) == WRITTEN_BY_PEOPLE | others
 
 

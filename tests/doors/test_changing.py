@@ -1,5 +1,6 @@
 """diff and apply: golden words, what is asked of the controller, what happens without one, exit codes."""
 
+import io
 import json
 import os
 import shutil
@@ -15,27 +16,65 @@ from tests.doors.conftest import World
 
 Golden = Callable[[str, str], None]
 
-_CHANGES = [
+_NONE: dict[str, Any] = {"removed": [], "added": []}
+
+
+def change(verb: str, name: str, effect: str = "", **more: Any) -> dict[str, Any]:
+    """A change of a report that says nothing but what is given."""
+    lists = ("fields", "files", "bounds", "routes", "agents", "chains", "users", "sessions", "losses")
+    sets = ("egress", "secrets", "programs", "read", "cost")
+    known = {"verb": verb, "object": name, "effect": effect, "file": "", "instance": None, "held": None}
+    return {**known, **{key: [] for key in lists}, **dict.fromkeys(sets, _NONE), "lastGood": False, **more}
+
+
+class Terminal(io.StringIO):
+    """A standard input that a person types at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+_SESSIONS = [
     {
-        "verb": "change",
-        "object": "binding/ocr-mistral-perso",
-        "lines": [
-            'new instance    settings.model: "mistral-ocr-2505" → "mistral-ocr-latest"',
-            "egress  - api.mistral.ai:443     secrets  - api_key",
-        ],
-        "sessions": 2,
-        "agents": ["reviewer"],
+        "session": "s1",
+        "agent": "reviewer",
+        "revision": "main@sha1:4f2c1aa00",
+        "instances": ["ocr-mistral@a1"],
     },
-    {
-        "verb": "change",
-        "object": "agent/reviewer",
-        "lines": ["next session"],
-        "sessions": 1,
-        "agents": ["reviewer"],
-    },
-    {"verb": "remove", "object": "binding/old-ocr", "lines": ["stop, remove"], "sessions": 0, "agents": []},
-    {"verb": "add", "object": "agent/new", "lines": [], "sessions": 0, "agents": ["new"]},
+    {"session": "s2", "agent": "reviewer", "revision": None, "instances": ["ocr-mistral@a1"]},
 ]
+_CHANGES = [
+    change(
+        "change",
+        "agent/reviewer",
+        "next session",
+        fields=[{"key": "services.ocr", "from": '"ocr-mistral"', "to": '"ocr-tesseract"'}],
+        egress={"removed": ["api.mistral.ai:443"], "added": []},
+        secrets={"removed": ["api_key (keyring 1f3a9c02)"], "added": []},
+        agents=["reviewer"],
+        sessions=["s1", "s2"],
+    ),
+    change(
+        "change",
+        "binding/ocr-mistral",
+        "new instance",
+        fields=[{"key": "settings.model", "from": '"mistral-ocr-2505"', "to": '"mistral-ocr-latest"'}],
+        instance={"from": "ocr-mistral@a1", "to": "ocr-mistral@b2", "making": []},
+        agents=["reviewer"],
+        sessions=["s1", "s2"],
+    ),
+    change("remove", "binding/old-ocr", "no instance"),
+    change("add", "agent/new", "opens sessions", agents=["new"]),
+]
+_LOST = change(
+    "remove",
+    "binding/ocr-mistral",
+    "stop",
+    losses=[
+        {"sort": "session", "name": "s1", "why": "its calls to binding/ocr-mistral end"},
+        {"sort": "instance", "name": "ocr-mistral@a1", "why": "it stops, and nothing takes its place"},
+    ],
+)
 _PROBLEM = {
     "code": "A203",
     "severity": "error",
@@ -53,7 +92,15 @@ def report(
     *problems: Mapping[str, Any], changes: list[Any] | None = None, ready: bool = True
 ) -> dict[str, Any]:
     found = _CHANGES if changes is None else changes
-    return {"revision": "r", "changes": found, "problems": list(problems), "ready": ready, "waiting": []}
+    return {
+        "revision": "r",
+        "changes": found,
+        "agents": {"reached": ["new", "reviewer"], "untouched": ["auditor"]} if found else {},
+        "sessions": _SESSIONS if found else [],
+        "problems": list(problems),
+        "ready": ready,
+        "waiting": [],
+    }
 
 
 def control(world: World, answer: Mapping[str, Any]) -> Any:
@@ -113,7 +160,7 @@ def test_the_exit_codes_of_apply(world: World, answer: dict[str, Any], line: str
     if "--dry-run" in line or (code == 1 and "--atomic" in line):
         assert methods == ["diff"]
     else:
-        assert "apply" in methods
+        assert methods[:2] == ["diff", "apply"]
         assert ("ready" in methods) is (code == 3)
     if code == 3:
         assert "not ready within 1 s: binding/ocr" in ran.err
@@ -160,7 +207,7 @@ def test_everything_is_removed_only_by_the_flag(world: World) -> None:
         for line in ("apply", "apply --dry-run", "apply --prune=all", "apply --prune all --dry-run"):
             assert world.handler(*line.split()).code == 0
         assert world.handler("apply", "--prune=some").code == 2
-    assert [message["params"].get("prune") for message in asked] == [None, None, "all", "all"]
+    assert [message["params"].get("prune") for message in asked] == [None] * 3 + ["all"] * 3
 
 
 def test_without_a_controller_a_folder_that_was_emptied_is_refused_too(world: World) -> None:
@@ -176,6 +223,45 @@ def test_without_a_controller_a_folder_that_was_emptied_is_refused_too(world: Wo
     assert world.handler("apply", "--prune=all", "-c", "config").code == 0
     assert world.handler("diff", "-c", "config").code == 0
     assert world.handler("get", "bindings", "-c", "config").out != kept.out
+
+
+@pytest.mark.parametrize("line", ["apply", "apply --no-input", "apply --wait", "apply --atomic"])
+def test_what_stops_serving_somebody_is_not_done_where_nobody_can_be_asked(
+    world: World, golden: Golden, line: str
+) -> None:
+    with control(world, report(changes=[_LOST])) as asked:
+        ran = world.handler(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert [message["method"] for message in asked] == ["diff"]
+    golden("apply-loses", ran.err)
+
+
+def test_with_yes_it_is_done_unasked(world: World) -> None:
+    with control(world, report(changes=[_LOST])) as asked:
+        assert world.handler("apply", "-y", "--no-input").code == 0
+    assert [message["method"] for message in asked] == ["apply"]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes", 0), ("n", 1), ("", 1)])
+def test_at_a_terminal_a_person_is_asked_who_loses_what(
+    world: World, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
+) -> None:
+    monkeypatch.setattr(io, "StringIO", Terminal)
+    with control(world, report(changes=[_LOST])) as asked:
+        ran = world.handler("apply", stdin=f"{answer}\n")
+    assert ran.code == code
+    assert "This stops serving 2 users:\n  session s1 of reviewer: its calls" in ran.err
+    assert ("apply" in [message["method"] for message in asked]) is (code == 0)
+    assert ("nothing was applied" in ran.err) is (code == 1)
+
+
+def test_a_removal_that_nobody_feels_is_not_asked_about(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(io, "StringIO", Terminal)
+    with control(world, report()):
+        ran = world.handler("apply")
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_problems_come_with_their_mend(world: World, golden: Golden) -> None:

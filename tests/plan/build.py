@@ -90,6 +90,12 @@ def admitted(files: Mapping[str, str], previous: Admission | None = None, *, cle
     return admission
 
 
+def whole(files: Mapping[str, str], revision: str = "r") -> Tree:
+    """A configuration as a source reads it, all its interface versions published as they are."""
+    data = {path: text.encode() for path, text in files.items()}
+    return Tree(revision, {"handler.lock": published(data), **data})
+
+
 def published(data: Mapping[str, bytes]) -> bytes:
     draft = load.inventory({Layer.CATALOG: Tree("none", {}), Layer.CONFIG: Tree("r", data)})
     entries = {}

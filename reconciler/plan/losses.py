@@ -1,0 +1,121 @@
+"""Whom an edit stops serving: what a person is asked about before it is done.
+
+A replaced instance is no loss (the new one answers before the old one goes, and open sessions keep theirs);
+nor is the removal of what nobody uses. A loss is a session whose calls end from now on, an agent that is
+answered no more by what is gone, or a running instance that stops with nothing in its place.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reconciler.admission.admit import Admission
+from reconciler.model.names import InstanceName, Kind, ObjectRef
+from reconciler.model.resources import Binding
+from reconciler.model.routes import AgentRoutes
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """An open session: whose it is, the revision and the table it was opened at, and what it is pinned to."""
+
+    id: str
+    agent: str
+    revision: str  # "": it was opened by a release that did not write it down
+    generation: int
+    instances: Collection[InstanceName] = ()
+    interfaces: Collection[str] = ()  # versions, like ocr/v1
+    standing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What runs while two sides are compared: open sessions, instances that have a process, and bindings of
+    which an earlier instance serves, since the newest did not prove itself.
+    """
+
+    sessions: tuple[Open, ...] = ()
+    running: Collection[str] = ()  # by binding@digest12
+    behind: Mapping[str, str] = field(default_factory=dict)  # by binding: why
+
+
+NOTHING = Live()
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One who is served no more: a ``session`` by its id, an ``agent``, or an ``instance``."""
+
+    sort: Literal["session", "agent", "instance"]
+    name: str
+    why: str  # a clause, like: its calls to binding/ocr end
+
+
+class Losses:
+    """What is lost between two tables and their admissions."""
+
+    def __init__(
+        self,
+        old: Mapping[str, AgentRoutes],
+        new: Mapping[str, AgentRoutes],
+        admissions: tuple[Admission | None, Admission],
+        live: Live,
+    ) -> None:
+        self._old, self._new, self._live = old, new, live
+        self._before, self._after = admissions
+
+    def of(self, ref: ObjectRef) -> tuple[Loss, ...]:
+        """What the change of one object costs whom; () where nobody loses anything."""
+        match ref.kind:
+            case Kind.BINDING:
+                return tuple(self._of_binding(ref))
+            case Kind.AGENT:
+                return tuple(self._of_agent(ref.name))
+            case _:
+                return ()
+
+    def _of_binding(self, ref: ObjectRef) -> Iterator[Loss]:
+        if not (_serves(self._before, ref) and not _serves(self._after, ref)):
+            return
+        for session in self._live.sessions:
+            if any(name.binding == ref.name for name in session.instances):
+                yield Loss("session", session.id, f"its calls to {ref} end")
+        for agent, routes in sorted(self._old.items()):
+            if self._loses(agent, routes, ref.name):
+                yield Loss("agent", agent, f"nothing answers in the place of {ref}")
+        if ref not in self._after.in_force:
+            for name in sorted(self._live.running):
+                if name.rpartition("@")[0] == ref.name:
+                    yield Loss("instance", name, "it stops, and nothing takes its place")
+
+    def _loses(self, agent: str, routes: AgentRoutes, binding: str) -> bool:
+        """Whether an agent that stays has an interface that this binding answered, and nothing does now."""
+        new = self._new.get(agent)
+        if new is None and ObjectRef(Kind.AGENT, agent) not in self._after.in_force:
+            return False
+        given_up: Collection[str] = ()  # by an agent whose newest form is in force and does not name them
+        if new is not None and ObjectRef(Kind.AGENT, agent) not in self._after.refused:
+            named = {one.interface.name for one in self._after.selections.get(agent, ())}
+            given_up = routes.routes.keys() - named
+        for name, route in routes.routes.items():
+            if route.binding != binding or route.suspended is not None or name in given_up:
+                continue
+            now = new.routes.get(name) if new else None
+            if now is None or now.suspended is not None:
+                return True
+        return False
+
+    def _of_agent(self, agent: str) -> Iterator[Loss]:
+        """An agent without routes has no door any more: the sessions at it end."""
+        if agent not in self._old or agent in self._new:
+            return
+        for session in self._live.sessions:
+            if session.agent == agent and session.standing:
+                yield Loss("session", session.id, f"the door of agent/{agent} closes, and it ends")
+
+
+def _serves(admission: Admission | None, ref: ObjectRef) -> bool:
+    found = admission.in_force.get(ref) if admission else None
+    if admission is None or found is None or not isinstance(found.spec, Binding):
+        return False
+    return not found.spec.suspend and ref not in admission.unusable
