@@ -26,12 +26,14 @@ import orjson
 
 from reconciler.control import atomic, outcomes
 from reconciler.control.seals import Seals
+from reconciler.control.summary_md import Page
 from reconciler.model.names import Kind
 from reconciler.model.status import Condition, ObjectStatus, Summary, settle
 
 _LOG = logging.getLogger("handler.status")
 _VERSION = "handler.status/v1"
 _SUMMARY = "summary.json"
+_PAGE = "summary.md"
 _PLAIN = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}")  # a name that is a file name everywhere
 
 _RANKS = ("False", "Unknown", "True")
@@ -68,6 +70,8 @@ class Board:
             None  # the summary's; None before they were read back
         )
         self._said = b""  # the summary last written, but for its instant
+        self._page = Page()
+        self._page_said = ""  # the page last written, but for its instant
         self._seals = Seals(self._path)
         self._swept = False
         self._began: float | None = None  # when the last look began, of which this tells; None: now
@@ -204,6 +208,7 @@ class Board:
             self._order.insert(place, key)
             self._rows.insert(place, told.row)
         self._told[key] = told
+        self._page.note(told.status, told.conditions)
 
     def _settled(self, status: ObjectStatus, before: _Told | None) -> _Told:
         """The status with the instants at which its conditions came to hold."""
@@ -233,6 +238,7 @@ class Board:
         path = self._path(key)
         path.unlink(missing_ok=True)
         self._seals.drop(key)
+        self._page.forget(key)
         del self._told[key]
         place = bisect_left(self._order, key)
         del self._order[place], self._rows[place]
@@ -273,9 +279,18 @@ class Board:
         if said == self._said:
             return 0
         atomic.write(path, said[:-1] + b',"at":' + orjson.dumps(iso(self._now())) + b"}\n")
-        self._conditions, self._said = conditions, said
         self._seals.note(SUMMARY)
+        self._write_page(summary, conditions)
+        self._conditions, self._said = conditions, said
         return 1
+
+    def _write_page(self, summary: Summary, conditions: tuple[Condition, ...]) -> None:
+        """The same for people, when that changed; it can be drawn anew, so no disk is waited for."""
+        text = self._page.text(summary, conditions, Counter(map(itemgetter(0), self._order)))
+        path = self._folder / _PAGE
+        if text != self._page_said or not path.exists():
+            atomic.write(path, f"{text}\n*As of {iso(self._now())}.*\n".encode(), durable=False)
+            self._page_said = text
 
 
 def iso(seconds: float) -> str:

@@ -307,7 +307,7 @@ def test_killed_at_any_call_no_file_is_half_written_and_the_next_one_ends_the_sa
                 json.loads(path.read_bytes())
         _go_on(folder)
         left = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-        assert left == {"summary.json"}
+        assert left == {"summary.json", "summary.md"}
         if ended == 0:
             break
         killed += 1
