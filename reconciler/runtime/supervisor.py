@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ from reconciler.model.names import InstanceName
 from reconciler.model.problems import Bug
 from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.status import InstanceSeen, Reason
-from reconciler.runtime import leftovers
+from reconciler.runtime import leftovers, outdated
 from reconciler.runtime.cell import Endpoint
-from reconciler.runtime.environments import Environments, NotBuiltError
+from reconciler.runtime.environments import Environments, NotBuiltError, place_of
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
@@ -63,6 +64,7 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         self._run = folders.run / "i"
         self._logs: dict[str, RingLog] = {}
+        self._state = folders.state
         self._log_folder = folders.state / "logs"
         self._units: dict[InstanceName, Running] = {}
         self._pinning: Counter[str] = Counter()
@@ -207,7 +209,15 @@ class Supervisor:
             unit.renew()
 
     def prune(self) -> tuple[str, ...]:
-        """Remove pinned code that no declared instance uses; call it once all that is wanted is declared."""
+        """Remove pinned code that no declared instance uses, and what ``outdated`` finds; call it once all
+        that is wanted is declared. The digests of the code.
+        """
+        recipes, now_s = [unit.recipe for unit in self._units.values()], time.time()
+        envs = self._state / "envs"
+        used = {place_of(envs, recipe.environment).name for recipe in recipes if recipe.environment}
+        aside = outdated.environments(envs, used, now_s)
+        outdated.logs(self._log_folder, {recipe.binding for recipe in recipes}, now_s)
+        self._loop.run_in_executor(None, outdated.erase, aside)
         return self._objects.prune({unit.recipe.code for unit in self._units.values()} | set(+self._pinning))
 
     async def walls(self) -> Walls:

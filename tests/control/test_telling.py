@@ -104,6 +104,9 @@ class Controller:
             dict.fromkeys(held, Held("AwaitingApply", "its file is gone"))
             if data.draw(st.booleans())
             else {},
+            dict.fromkeys(held, data.draw(st.sampled_from(["often", "too often"])))
+            if data.draw(st.booleans())
+            else {},
         )
 
 
