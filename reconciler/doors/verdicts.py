@@ -1,6 +1,6 @@
 """What a reason means for whoever waits: it may pass by itself, or a person must act.
 
-The one table behind the exit codes of ``check`` and the end of a ``wait``; ``docs/reasons.md`` shows it. A
+The one table behind the exit codes of ``check`` and the end of a ``wait``; ``docs/scripting.md`` shows it. A
 reason stands here once something that is not ready may carry it.
 """
 
@@ -9,8 +9,16 @@ READY, FAULT, LATER, PERSON, UNKNOWN = 0, 1, 10, 11, 12  # exit codes of `handle
 # A start, a machine, a network or a source that may come back: the controller goes on trying.
 PASSING = frozenset(
     (
-        "Starting", "CrashLoop", "StartTimeout", "OutOfMemory", "CapacityWait", "Draining",
+        "Starting", "CrashLoop", "StartTimeout", "OutOfMemory", "CapacityWait", "Draining", "Flapping",
         "SourceUnavailable", "SourceBusy", "SecretTimeout", "Stale", "ReconcileError", "WatchDegraded",
+    )
+)  # fmt: skip
+
+# What is told of something that is ready, or beside that: these never say why it is not.
+ASIDE = frozenset(
+    (
+        "Admitted", "ReconcileSuccess", "Idle", "Running", "ProcessVanished", "CodeChanged",
+        "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "DriftCorrected",
     )
 )  # fmt: skip
 
@@ -28,9 +36,9 @@ LASTING = frozenset(
 
 def code(reason: str) -> int:
     """The exit code of ``handler check`` for something that is not ready for this reason."""
-    if reason in PASSING:
-        return LATER
-    return FAULT if reason == "InternalError" else PERSON
+    if reason in LASTING:
+        return PERSON
+    return FAULT if reason == "InternalError" else LATER
 
 
 def conditions(document: dict[str, object]) -> dict[str, dict[str, str]]:

@@ -1,9 +1,13 @@
 """A rollback serves an earlier revision until the source moves past the one it was rolled back from."""
 
+import itertools
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reconciler.control import rolling
 from reconciler.control.admitted import Admitted
@@ -33,7 +37,9 @@ class Folder:
         file.write_text(f'{CODE}{number}"\n')
 
     def restarted(self) -> Looker:
-        self.looker = Looker(self.place, Admitted(self.place.state / "admitted"))
+        ticks = itertools.count(0, 100)  # slow enough that nothing flaps
+        admitted = Admitted(self.place.state / "admitted")
+        self.looker = Looker(self.place, admitted, clock=lambda: float(next(ticks)))
         self.looker.first()
         return self.looker
 
@@ -248,3 +254,63 @@ def test_the_tree_that_serves_is_the_same_object_at_each_look(folder: Folder) ->
     folder.back()
     first = folder.seen().admission.inventory.trees[Layer.CONFIG]
     assert folder.seen().admission.inventory.trees[Layer.CONFIG] is first
+
+
+class Model:
+    """What is served, by the rules in three sentences: the source, but for a rollback; a rollback holds as
+    long as the source's files stay; back means the newest content that was not rolled back from.
+    """
+
+    def __init__(self) -> None:
+        self.source = self.served = 1
+        self.kept, self.passed, self.stands = [1], list[int](), 0  # stands: what was rolled back from, or 0
+
+    def look(self, *, explicit: bool = False) -> None:
+        if self.stands and (explicit or self.source != self.stands):
+            self.stands, self.passed = 0, []
+        self._admit(self.served if self.stands else self.source)
+
+    def back(self) -> bool:
+        """False when there is nothing to go back to."""
+        found = [one for one in self.kept[1:] if one not in self.passed]
+        if not found or found[0] == self.source:
+            return False
+        self.passed += [self.served, self.source]
+        self.passed = [one for one in self.passed if one != found[0]]
+        self.stands = self.source
+        self._admit(found[0])
+        return True
+
+    def _admit(self, content: int) -> None:
+        self.served = content
+        self.kept = [content, *(one for one in self.kept if one != content)][:5]
+
+
+_ACTS = st.one_of(st.integers(1, 7), st.sampled_from(["look", "back", "apply", "restart"]))
+
+
+@pytest.mark.slow
+@given(st.lists(_ACTS, max_size=25))
+@settings(max_examples=40, deadline=None)
+def test_edits_rollbacks_applies_and_restarts_in_any_order_serve_what_the_rules_say(
+    acts: list[int | str],
+) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        folder, model = Folder(Path(root)), Model()
+        for act in acts:
+            if isinstance(act, int):
+                folder.save(act)
+                model.source = act
+            elif act == "restart":
+                folder.restarted()
+            elif act == "back":
+                if not model.back():
+                    with pytest.raises(rolling.NotKept):
+                        folder.back()
+                else:
+                    folder.back()
+            else:
+                model.look(explicit=act == "apply")
+                folder.seen(explicit=act == "apply")
+            assert folder.number == str(model.served)
+            assert [str(one["revision"]) for one in folder.looker.told(Summary(configuration="")).history]

@@ -1,6 +1,7 @@
 """check: one exit code for each way that an agent stands, and a verdict on every reason there is."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ from reconciler.model.status import REASONS
 from tests.doors import fakes
 from tests.doors.conftest import World
 
-_FINE = {"Admitted", "ReconcileSuccess", "Idle", "Running"}  # what is not ready never has one of these
-_OWN = {"InternalError"}
+_OWN = frozenset({"InternalError"})
 
 
 def statuses(state: Path, ready: str, reason: str, **whole: Any) -> None:
@@ -25,9 +25,16 @@ def statuses(state: Path, ready: str, reason: str, **whole: Any) -> None:
 
 
 def test_every_reason_has_one_verdict() -> None:
-    told = [verdicts.PASSING, verdicts.LASTING, _FINE, _OWN]
+    told = [verdicts.PASSING, verdicts.LASTING, verdicts.ASIDE, _OWN]
     assert set().union(*told) == REASONS, "place the new reason in doors/verdicts.py"
     assert sum(map(len, told)) == len(REASONS)
+
+
+def test_the_docs_list_the_reasons_behind_each_code() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "scripting.md").read_text()
+    for code, reasons in ((verdicts.LATER, verdicts.PASSING), (verdicts.PERSON, verdicts.LASTING)):
+        (text,) = re.findall(rf"^{code} stands for (.*?)\.$", page, re.DOTALL | re.MULTILINE)
+        assert set(re.findall("`([A-Za-z]+)`", text)) == reasons
 
 
 @pytest.mark.parametrize(
