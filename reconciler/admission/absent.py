@@ -168,16 +168,6 @@ def _of_agent(spec: Agent) -> Iterator[Absence]:
 
 
 def _of_config(spec: Config) -> Iterator[Absence]:
-    if spec.source.mode != "worktree":
-        yield Absence(("source", "mode"), needed=True)
-    if spec.source.verify != "none":
-        yield Absence(("source", "verify"), needed=True)
-    for table, keys in (("source", ("ref", "allowed_signers")),):
-        record = getattr(spec, table)
-        default = type(record)()
-        for key in keys:
-            if getattr(record, key) != getattr(default, key):
-                yield Absence((table, type(record).model_fields[key].alias or key), needed=False)
     if spec.capacity.gpu:
         yield Absence(("capacity", "gpu"), needed=False)
     if spec.http.listen is not None:

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, wiring
+from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, sources, wiring
 from reconciler.admission.selection import Selected
 from reconciler.admission.view import (
     MAX_TOLD,
@@ -32,7 +32,7 @@ from reconciler.model.identity import Edited, moved
 from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span, in_order
-from reconciler.model.resources import Agent, Binding, Connector, Interface, Project, Record
+from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Project, Record
 
 __all__ = ["Admission", "Selected", "Surroundings", "admit"]
 
@@ -223,6 +223,9 @@ class _Run:
             case Agent():
                 problems, selected = agents.judged(view, cast("Resource[Agent]", resource))
                 found += problems
+            case Config():
+                config = cast("Resource[Config]", resource)
+                found += [problem for rule in sources.RULES for problem in rule(view, config)]
             case _:
                 pass
         return found, contract, selected

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.control import gitstore, listing, repository, source, walk
+from reconciler.control import checkouts, gitstore, listing, repository, source, walk
 from reconciler.control.listing import Listed
 from reconciler.control.repository import Head, Where
 from reconciler.control.source import Gone
@@ -58,8 +58,8 @@ def resolve(config: Path, rev: str) -> Commit | Gone:
         return Gone(f"{config} lies in no git repository")
     if repository.has_reftable(where.repository):
         return Gone(f"{config}: the repository keeps its refs in a reftable, which is not read yet")
-    match = _STEPS.fullmatch(rev)
-    name, steps = (match["name"], match["steps"] or "") if match else (rev, "")
+    steps = _steps(rev)
+    name = rev[: len(rev) - len(steps)]
     try:
         head = _head(where, "HEAD" if name == "@" else name, steps)
     except gitstore.Unanswered as why:
@@ -67,6 +67,16 @@ def resolve(config: Path, rev: str) -> Commit | Gone:
     if head is None:
         return Gone(f"{rev[:80]!r} names no commit of {where.repository.top}: {_MEND}")
     return Commit(Where(where.repository, head, where.prefix))
+
+
+def mark(config: Path, rev: str) -> object:
+    """What ``rev`` rests on, found without a process: while it is equal, ``resolve`` finds the same commit.
+    Where ``resolve`` finds none it says nothing.
+    """
+    where = repository.where(config.resolve())
+    name = rev[: len(rev) - len(_steps(rev))]
+    head = repository.ref(where.repository, "HEAD" if name == "@" else name) if where.repository else None
+    return where.repository, where.prefix, head
 
 
 def tree(commit: Commit) -> Tree | Gone:
@@ -93,6 +103,11 @@ def taken(commit: Commit, before: Taken | None = None) -> Taken | Gone:
     return Taken(Tree(commit.revision, made.files, made.faults, made.executable), files, listed)
 
 
+def _steps(rev: str) -> str:
+    match = _STEPS.fullmatch(rev)
+    return (match["steps"] or "") if match else ""
+
+
 def _head(where: Where, name: str, steps: str) -> Head | None:
     """What the name means, then the steps from there; an annotated tag leads to its commit."""
     assert where.repository is not None  # noqa: S101 - asked by `resolve`
@@ -103,7 +118,7 @@ def _head(where: Where, name: str, steps: str) -> Head | None:
     start = found.commit if found else name
     if not start:
         return None
-    commit = gitstore.commit_name(repository.store(where.repository, like), start + steps)
+    commit = gitstore.commit_name(checkouts.store(where.repository, like), start + steps)
     return Head(found.branch if found and not steps else "", commit) if commit else None
 
 

@@ -17,7 +17,7 @@ from reconciler.control import inotify, walk
 _LOG = logging.getLogger("handler.source")
 _GIT = ".git"
 _GIT_MOVED = (_GIT, ".git/index.lock", ".git/HEAD", ".git/packed-refs")  # a checkout, a commit
-_GIT_BRANCHES = ".git/refs/heads"
+_GIT_REFS = ".git/refs"
 
 _BREATH_S = 0.25  # how soon it is noticed that a folder far above was replaced, which no watch hears
 _QUIET_S = 0.004  # events of one act come closer together than this
@@ -117,16 +117,16 @@ def hint_of(path: str) -> str | None:
     """The hint that an event at ``path`` gives: the path, "" for everything, or None for nothing."""
     if walk.taken(path):
         return path
-    if path in walk.FOLDERS or path in _GIT_MOVED or path.startswith(f"{_GIT_BRANCHES}/"):
+    if path in walk.FOLDERS or path in _GIT_MOVED or path.startswith(f"{_GIT_REFS}/"):
         return ""
     return None
 
 
 def followed(folder: str) -> bool:
     """True for a folder (posix, relative) in which something may happen that gives a hint."""
-    if folder in walk.FOLDERS or folder in (_GIT, ".git/refs", _GIT_BRANCHES):
+    if folder in walk.FOLDERS or folder in (_GIT, _GIT_REFS):
         return True
-    return walk.taken(folder) or folder.startswith(f"{_GIT_BRANCHES}/")
+    return walk.taken(folder) or folder.startswith(f"{_GIT_REFS}/")
 
 
 def _identity_of(root: Path) -> tuple[int, int]:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.control import gitstore, repository
-from reconciler.control.repository import Checkout, Where
+from reconciler.control import checkouts, gitstore
+from reconciler.control.checkouts import Checkout
+from reconciler.control.repository import Where
 
 _MAX_SUBMODULES = 4  # deep, one in the other
 
@@ -34,7 +35,7 @@ def _listing(
 ) -> dict[str, Listed] | None:
     if where.repository is None:
         return None
-    store = repository.store(where.repository, commit)
+    store = checkouts.store(where.repository, commit)
     with gitstore.opened(store) as reader:
         found = gitstore.files(reader, commit, where.prefix, wanted)
     if found is None:
@@ -73,7 +74,7 @@ def _below(
 def _submodule(outer: Checkout, path: str) -> Checkout | None:
     """The repository of the submodule at ``path`` from the top: its checkout's, or the one kept for it."""
     top = f"{outer.top}/{path}"
-    found = repository.checkout(Path(top))
+    found = checkouts.checkout(Path(top))
     if found is not None and found.top == top:
         return found
     kept = f"{outer.common_dir}/modules/{path}"

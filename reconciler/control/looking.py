@@ -16,7 +16,7 @@ from pathlib import Path
 from reconciler.admission import admit as admission_room
 from reconciler.admission.admit import Admission, Surroundings
 from reconciler.config import load
-from reconciler.control import folders, history
+from reconciler.control import choosing, folders, history
 from reconciler.control.admitted import Admitted
 from reconciler.control.holding import HeldBack, Holder, held_in
 from reconciler.control.rolling import Rolling
@@ -86,6 +86,8 @@ class Looker:
         self.rolling = Rolling(place.state, admitted, time.time)
         self.handled = ""  # when a person last asked for a look and was answered
         self._seen: Tree | None = None  # the source's own, whatever is served
+        self._chooser = choosing.Chooser(self.source, place.config, place.state)
+        self._choice: choosing.Choice | None = None  # what was looked at last
         self._began_s = 0.0
 
     def first(self, tree: Tree | None = None) -> Look:
@@ -117,7 +119,8 @@ class Looker:
         ``hints`` are paths that changed.
         """
         self._began_s = time.monotonic()
-        seen = self.source.hint(hints) if hints else self.source.scan()
+        self._choice = self._chosen(hints)
+        seen = self._choice.found
         if not isinstance(seen, Tree):
             return seen
         last, explicit = self.last, held_by is None
@@ -146,7 +149,8 @@ class Looker:
         """
         self._began_s = time.monotonic()
         past = self.rolling.target(wanted)
-        found = self.source.scan()
+        self._choice = self._chosen()
+        found = self._choice.found
         if not isinstance(found, Tree):
             if self._seen is None or isinstance(found, Gone):
                 return found
@@ -157,18 +161,39 @@ class Looker:
         self._save(self.last)
         return self.last
 
+    def _chosen(self, hints: Collection[str] = ()) -> choosing.Choice:
+        """One look at the source that the settings in force name; those of an earlier revision that is served
+        on purpose do not count for it.
+        """
+        admission = self.last.admission if self.last else None
+        applied = admission.inventory.trees[Layer.CONFIG].revision if admission else ""
+        wanted = settings_in_force(admission).source if admission and applied else None
+        if self.rolling.current:
+            wanted = self._chooser.kept
+        return self._chooser.choose(wanted, applied, hints)
+
     @property
     def attempted(self) -> str:
         """The revision of the source that was last looked at, whatever is served."""
+        if self._choice is not None and self._choice.attempted:
+            return self._choice.attempted
         return self._seen.revision if self._seen else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the source although it was read."""
+        return self._choice.notes if self._choice else ()
 
     def told(self, summary: Summary) -> Summary:
         """The summary with which revisions there were, and which is served on purpose."""
         entries = history.as_json(self._admitted.history)
-        attempted = self.attempted if self.rolling.current else summary.last_attempted
+        choice = self._choice
+        refused = choice is not None and not isinstance(choice.found, Tree)
+        attempted = self.attempted if self.rolling.current or refused else ""
         return replace(
             summary,
-            last_attempted=attempted,
+            last_attempted=attempted or summary.last_attempted,
+            dirty=choice.dirty if choice else summary.dirty,
             history=entries,
             rollback=self.rolling.as_json(),
             handled=self.handled,
@@ -189,6 +214,8 @@ class Looker:
             if ends_rollback:
                 self.rolling.end()
             self._admitted.save(look.admission, time.monotonic() - self._began_s)
+            if self._choice is not None:
+                self._chooser.keep(self._choice)
         except OSError as error:
             self.fault = f"what is in force cannot be written down: {error.strerror or error}"
             _LOG.warning("%s", self.fault)
@@ -215,7 +242,7 @@ class Looker:
         (not even what this looker remembers). With ``in_use``, the bindings of open sessions: what a saved
         edit alone would.
         """
-        found = tree if tree is not None else self.source.scan()
+        found = tree if tree is not None else self._chosen().found
         if not isinstance(found, Tree):
             return found
         hold = (

@@ -189,7 +189,9 @@ class Controller:
                         "generation %d serves, agents: %d", self.table.generation, len(self.table.agents)
                     )
             else:
-                reason: Reason = "SourceBusy" if isinstance(found, Busy) else "SourceUnavailable"
+                reason: Reason = "SourceBusy" if isinstance(found, Busy) else found.reason
+                if isinstance(found, Gone) and self._source.message != found.detail:
+                    self.parts.journal.event("configuration", "Warning", reason, found.detail)
                 self._source = Condition("Synced", "False", reason, found.detail)
                 self._say.set()
             return found
@@ -208,7 +210,8 @@ class Controller:
         for ref in before.refused.keys() - after.refused.keys():
             event(str(ref), "Normal", "Admitted", "it is refused no more")
         revision = after.inventory.revision
-        event("configuration", "Normal", "ReconcileSuccess", f"{revision} is in force")
+        notes = "".join(f" · {note}" for note in self.parts.looker.notes)
+        event("configuration", "Normal", "ReconcileSuccess", f"{revision} is in force{notes}")
         _LOG.info("%s is in force, %d objects refused", revision, len(after.refused))
 
     def _tell_rolling(self, before: Rollback | None, look: Look) -> None:
@@ -228,7 +231,7 @@ class Controller:
             return _WAITS
         if blocked := holding.condition(look.held):
             return blocked
-        passed = self.parts.looker.source.warnings
+        passed = looker.notes
         if not self._blind and not passed:
             return _SYNCED
         reason: Reason = "WatchDegraded" if self._blind else "ReconcileSuccess"

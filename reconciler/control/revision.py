@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from reconciler.control import gitstore, listing, repository
+from reconciler.control import checkouts, gitstore, listing, repository
 
 _SURROGATES = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8
 _ASK_AGAIN_S = 60.0  # how long a git that could not answer is left alone
@@ -100,7 +100,7 @@ class Reviser:
     def _judge(self, path: str, tree: "_Contents", commit: str) -> None:
         data, committed = tree.files.get(path), (self._committed or {}).get(path)
         now = (
-            (gitstore.named("blob", data, repository.algorithm(commit)), path in tree.executable)
+            (gitstore.named("blob", data, checkouts.algorithm(commit)), path in tree.executable)
             if data is not None
             else None
         )

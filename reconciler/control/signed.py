@@ -1,9 +1,9 @@
 """Whether a commit is signed by somebody who may: SSH signatures, offline, against a file of allowed signers.
 
 The raw commit, already checked against its name, is taken apart here; ``ssh-keygen -Y verify`` judges it. No
-git runs, so no ``gpg.program`` of a repository can, and nothing asks an agent or a network. A commit names its
-whole tree, and the reader checks every object against its name, so what is read is what was signed. Who lets
-an older signed commit be checked out rolls back to it: that is said (not a descendant), not refused.
+git runs, so no ``gpg.program`` of a repository can, and nothing asks an agent or a network. A commit names
+its whole tree, and the reader checks every object against its name, so what is read is what was signed. Who
+lets an older signed commit be checked out rolls back to it: that is said (not a descendant), not refused.
 
 As git does, a key's validity is judged at the time that the commit gives: to revoke a key, take it out.
 """

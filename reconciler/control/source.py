@@ -14,9 +14,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reconciler.control import hints, repository, revision, walk
+from reconciler.control import checkouts, hints, repository, revision, walk
 from reconciler.model.identity import Edited
 from reconciler.model.inventory import Layer, Tree
+from reconciler.model.status import Reason
 
 _TRIES = 3  # a folder that changes under three walks in a row is being written: look again later
 _BUSY_S = 0.1  # a checkout of 1,000 files takes 0.2 s
@@ -36,9 +37,12 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The folder cannot be read as a whole, so what was admitted stays in force."""
+    """Nothing can be concluded, so what was admitted stays in force: the folder cannot be read as a whole, or
+    (``SourceRefused``) what was read may not be believed.
+    """
 
     detail: str
+    reason: Reason = "SourceUnavailable"
 
 
 class Source:
@@ -123,7 +127,7 @@ class Source:
     def _at_work(self, where: repository.Where) -> Busy | None:
         if where.repository is None:
             return None
-        found = repository.marker(where.repository, self._wall_ns() / 1e9)
+        found = checkouts.marker(where.repository, self._wall_ns() / 1e9)
         if found is None:
             self.warnings = ()
             return None

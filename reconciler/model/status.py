@@ -21,7 +21,7 @@ Reason = Literal[
     "FrozenModified",
     "EgressDenied", "SecretUnresolved", "Suspended", "DuplicateName", "MergeConflict",
     "ReconcileSuccess", "ReconcileError", "LastGoodRetained", "PruneBlocked", "SourceUnavailable",
-    "SourceBusy",
+    "SourceRefused", "SourceBusy",
     "Starting", "CrashLoop", "SandboxUnavailable", "StartTimeout", "OutOfMemory", "Draining",
     "UnsupportedFact",
     "Withheld", "Stale", "ProbeOff", "WatchDegraded", "SecretTimeout", "SecretEcho", "InternalError",

@@ -63,8 +63,6 @@ NEEDED = [
         "interface/ocr/v1",
         "state",
     ),
-    (config('[source]\nmode = "commit"\n'), "config/handler", "source.mode"),
-    (config('[source]\nverify = "signed"\n'), "config/handler", "source.verify"),
 ]
 
 # the same, and what is served without it is right
@@ -86,7 +84,6 @@ WITHOUT_EFFECT = [
         "interface/ocr/v1",
         "purpose",
     ),
-    (config('[source]\nallowedSigners = "signers"\n'), "config/handler", "source.allowedSigners"),
     (config("[capacity]\ngpu = 1\n"), "config/handler", "capacity.gpu"),
     (config('[http]\nlisten = "127.0.0.1:0"\n'), "config/handler", "http.listen"),
     (

@@ -149,6 +149,8 @@ def test_a_folder_that_could_not_be_read_is_an_error_of_its_objects() -> None:
             "bindings/c.toml": Fault("special", "a FIFO"),
             "bindings/d.toml": Fault("too_large"),
             "bindings/e.toml": Fault("unreadable", "Permission denied"),
+            "connectors/v": Fault("submodule"),
+            "connectors/w/model.bin": Fault("lfs"),
             "connectors/y": Fault("symlink"),
             "connectors/z/data.bin": Fault("special"),
             "agents": Fault("unreadable"),
@@ -162,12 +164,15 @@ def test_a_folder_that_could_not_be_read_is_an_error_of_its_objects() -> None:
         ("bindings/c.toml", "S214", "error"),
         ("bindings/d.toml", "S206", "error"),
         ("bindings/e.toml", "S215", "error"),
+        ("connectors/v", "S222", "error"),
+        ("connectors/w/model.bin", "S221", "error"),
         ("connectors/y", "S213", "error"),
         ("connectors/z/data.bin", "S214", "error"),
         ("handler.lock", "S213", "error"),
     ]
     assert [str(problem.about) for problem in inventory.problems] == [
-        "None", "binding/b", "binding/c", "binding/d", "binding/e", "connector/y", "connector/z", "None",
+        "None", "binding/b", "binding/c", "binding/d", "binding/e",
+        "connector/v", "connector/w", "connector/y", "connector/z", "None",
     ]  # fmt: skip
     assert inventory.problems[2].what == "it is no regular file: a FIFO"
     unread = inventory.trees[Layer.CONFIG].unread("agents/clerk.toml")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.control import commits, gitstore, repository, walk
+from reconciler.control import checkouts, commits, gitstore, walk
 from reconciler.control.commits import Commit, Taken
 from reconciler.control.source import Gone, Source
 from reconciler.model.inventory import Layer, Tree
@@ -161,7 +161,7 @@ def test_of_a_shallow_clone_its_commit_is_read_and_nothing_is_fetched(tmp_path: 
     assert "names no commit" in why(tmp_path / "shallow", "HEAD~1")
     there = commit(tmp_path / "shallow").where.repository
     assert there is not None
-    assert gitstore.is_ancestor(repository.store(there), first, second) is None
+    assert gitstore.is_ancestor(checkouts.store(there), first, second) is None
 
 
 @pytest.mark.parametrize(("left_out", "words"), [("blob:none", "partial clone"), ("tree:0", "partial clone")])
@@ -337,7 +337,7 @@ def test_history_tells_whether_one_commit_follows_another(repo: Repo) -> None:
     other = repo.commit({"bindings/a.toml": "a = 3\n"})
     where = commit(repo.root).where.repository
     assert where is not None
-    store = repository.store(where, first)
+    store = checkouts.store(where, first)
     pairs = [(first, second), (first, first), (second, first), (second, other), ("1" * 40, first)]
     found = [gitstore.is_ancestor(store, older, newer) for older, newer in pairs]
     assert found == [True, True, False, False, None]

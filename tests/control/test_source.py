@@ -526,7 +526,16 @@ def test_a_lock_from_the_future_is_passed_when_it_was_seen_for_long_enough(repos
 
 
 @pytest.mark.parametrize(
-    "marker", ["MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD"]
+    "marker",
+    [
+        "MERGE_HEAD",
+        "rebase-merge",
+        "rebase-apply",
+        "CHERRY_PICK_HEAD",
+        "REVERT_HEAD",
+        "sequencer",
+        "BISECT_LOG",
+    ],
 )
 def test_an_unfinished_act_of_a_person_is_waited_for_however_long(repository: Path, marker: str) -> None:
     (repository / ".git" / marker).mkdir()
