@@ -144,6 +144,16 @@ _TOLD = {
         "what is left over is told, and removes nothing",
         "add the file, or remove the folder",
     ),
+    "S221": (
+        "it is a pointer of Git LFS, not the file itself",
+        "the content lies outside of what git stores, and nothing is fetched",
+        "run `git lfs pull`, or keep the file itself in git: a commit holds only pointers",
+    ),
+    "S222": (
+        "it is a submodule whose files are not here",
+        "nothing is fetched while a configuration is read",
+        "run `git submodule update --init`",
+    ),
     "S219": (
         "the name of a file is not UTF-8",
         "a digest covers the names of files",
