@@ -119,6 +119,7 @@ class Controller:
         self.table: RouteTable = serving.NOTHING
         self.look: Look | None = None
         self.serving = ""  # the revision that new sessions get
+        self.looks = 0  # since the start
         self._recipes: dict[InstanceName, Recipe] = {}  # declared to the supervisor
         self._prover = Prover(parts.dispatcher, parts.supervisor, parts.bad, self._not_proven)
         self._queue: Queue[Key] = Queue()
@@ -163,6 +164,7 @@ class Controller:
         ``back_to``: an earlier revision is served instead ("": the previous one), as ``Looker.roll_back``.
         """
         async with self._turn:
+            self.looks += 1
             rolled, began = self.parts.looker.rolling.current, time.time()
             hints, self._hints = frozenset(self._hints), set()
             held_by = None if explicit else self.parts.doorkeeper.in_use()

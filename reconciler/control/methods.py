@@ -48,6 +48,7 @@ class Methods:
             "pid": self._pid,
             "revision": look.admission.inventory.revision if look else "",
             "generation": self._controller.table.generation,
+            "looks": self._controller.looks,
         }
 
     async def diff(self, params: Mapping[str, Any], caller: Caller) -> Any:

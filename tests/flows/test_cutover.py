@@ -1,8 +1,13 @@
 """Make before break, the whole way: what serves keeps serving until what replaces it has answered."""
 
+import contextlib
 import json
 import re
 import shutil
+import socket
+import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,14 +28,29 @@ serve({{"ocr_extract": lambda args, call: {{"pages": [{{"text": "{word}"}}]}}}})
 """
 
 
+DIES_AT_A_CALL = """import os
+from handler_connector import serve
+serve({"ocr_extract": lambda args, call: os._exit(7)})
+"""
+SLOW = """import time
+from handler_connector import serve
+def extract(args, call):
+    time.sleep(3)
+    return {"pages": [{"text": "slowly"}]}
+serve({"ocr_extract": extract})
+"""
+SMOKE = 'conformance.smoke = ["invoice as a picture"]\n'
+EXPECTED = "INV-2024-0042 Total Northgate Veterinary Practice"
+
+
 def connector(made: House, name: str, code: str) -> None:
     made.write(f"connectors/{name}/main.py", code)
     made.write(f"connectors/{name}/PROVISIONING.md", "Nothing.\n")
     made.write(f"connectors/{name}/connector.toml", CONNECTOR.format(name=name))
 
 
-def binding(made: House, name: str, of: str) -> None:
-    made.write(f"bindings/{name}.toml", f'apiVersion = "handler.binding/v1"\nconnector = "{of}"\n')
+def binding(made: House, name: str, of: str, more: str = "") -> None:
+    made.write(f"bindings/{name}.toml", f'apiVersion = "handler.binding/v1"\nconnector = "{of}"\n{more}')
 
 
 def word(made: House) -> str:
@@ -38,6 +58,62 @@ def word(made: House) -> str:
     said = made.handler("call", "ocr_extract", "path=invoice.png", "--agent", "clerk", check=False).stdout
     found = json.loads(said)
     return str(found["pages"][0]["text"] if "pages" in found else found["error"])
+
+
+def phase(made: House, name: str) -> str:
+    """How the newest instance of a binding stands."""
+    seen = made.status("binding", name).get("inventory") or [{}]
+    return str(seen[-1].get("phase", ""))
+
+
+def synced(made: House, name: str) -> str:
+    return str(made.condition("binding", name, "Synced").get("message", ""))
+
+
+class Caller(threading.Thread):
+    """A client that calls 50 times a second; with ``anew`` each call is a connection, and so a session."""
+
+    def __init__(self, path: Path, *, anew: bool) -> None:
+        super().__init__(daemon=True)
+        self.path = path
+        self.anew = anew
+        self.words: list[str] = []  # of each call: what it read, or how it failed
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        due = time.monotonic()
+        with contextlib.ExitStack() as kept:
+            held = None if self.anew else kept.enter_context(self.connection())
+            while not self.over.is_set():
+                try:
+                    with contextlib.nullcontext(held) if held else self.connection() as made:
+                        self.words.append(self.call(made))
+                except (OSError, ValueError) as error:
+                    self.words.append(f"failed: {error!r}")
+                due = max(due + 0.02, time.monotonic() - 1)
+                self.over.wait(max(0.0, due - time.monotonic()))
+
+    def connection(self) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX)
+        made.settimeout(60)
+        made.connect(str(self.path))
+        return made
+
+    @staticmethod
+    def call(made: socket.socket) -> str:
+        params = {"name": "ocr_extract", "arguments": {"path": "invoice.png"}}
+        line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        made.sendall(json.dumps(line).encode() + b"\n")
+        heard = b""
+        while not heard.endswith(b"\n"):
+            data = made.recv(65536)
+            if not data:
+                return "failed: the connection ended"
+            heard += data
+        result = json.loads(heard).get("result") or {}
+        if result.get("isError") or "structuredContent" not in result:
+            return f"failed: {heard[:200]!r}"
+        return str(result["structuredContent"]["pages"][0]["text"])
 
 
 @pytest.fixture
@@ -136,3 +212,168 @@ def test_the_connector_of_the_docs_works_as_written(place: House) -> None:
     for path, expected in (("invoice.pdf", "HELLO"), ("invoice.png", "unsupported_format")):
         said = place.handler("call", "ocr_extract", f"path={path}", "--binding", "ocr-loud", check=False)
         assert expected in said.stdout, said.stdout + said.stderr
+
+
+def test_nobody_who_calls_notices_a_rebind_that_fails_nor_one_that_works(place: House) -> None:
+    connector(place, "says-two", SAYS.format(word="two"))
+    binding(place, "better", "says-two")
+    place.start()
+    place.handler("apply", "--wait")
+    session = json.loads(place.handler("session", "open", "clerk", "-o", "json").stdout)
+    old = Caller(Path(session["sockets"]["ocr"]), anew=False)
+    new = Caller(place.run / "a" / "clerk" / "ocr.sock", anew=True)
+    for caller in (old, new):
+        caller.start()
+    wait_for(lambda: len(new.words) > 50, "calls flow")
+    place.handler("rebind", "clerk", "ocr", "bad")
+    wait_for(lambda: "it failed" in synced(place, "bad"), "the new one cannot start")
+    place.handler("rebind", "clerk", "ocr", "better")
+    place.handler("apply", "--wait")
+    wait_for(lambda: new.words[-1] == "two", "the next sessions are answered by the new one")
+    seen = len(new.words)
+    wait_for(lambda: len(new.words) > seen + 50, "calls flow on")
+    for caller in (old, new):
+        caller.over.set()
+        caller.join(60)
+    assert set(old.words) == {"one"}  # an open session keeps its table
+    assert set(new.words) == {"one", "two"}
+    assert new.words == sorted(new.words)  # and nobody is thrown back
+
+
+def test_what_failed_is_known_to_be_bad_over_a_restart_until_it_is_edited(place: House) -> None:
+    place.start()
+    place.handler("apply", "--wait")
+    place.handler("rebind", "clerk", "ocr", "bad")
+    wait_for(lambda: place.condition("binding", "bad", "Stalled").get("status") == "True", "it is given up")
+    told = synced(place, "bad")
+    assert "it failed 5 times since" in told
+    assert "`handler apply`" in told
+    late = place.handler("apply", "--wait", "--timeout", "100", check=False)
+    assert late.returncode == 3
+    assert "it failed 6 times since" in late.stderr
+    assert "known to be bad" in late.stderr
+    assert "within 100 s" not in late.stderr
+    place.kill()
+    place.start()
+    place.handler("status", check=False)
+    assert place.condition("binding", "bad", "Stalled")["status"] == "True"
+    since = told.removeprefix("it failed 5 times ").partition(",")[0]
+    assert synced(place, "bad").startswith(f"it failed 6 times {since}, ")
+    assert phase(place, "bad") == "declared"  # nothing was started
+    assert word(place) == "one"
+    connector(place, "dies", SAYS.format(word="mended"))
+    wait_for(lambda: word(place) == "mended", "the mended one serves")
+    assert place.condition("binding", "bad", "Stalled") == {}
+
+
+def test_the_old_one_serves_while_the_new_one_fails_its_smoke_cases(place: House) -> None:
+    connector(place, "says-two", SAYS.format(word="two"))
+    binding(place, "careful", "says-two", SMOKE)
+    place.start()
+    place.handler("apply", "--wait")
+    place.handler("rebind", "clerk", "ocr", "careful")
+    wait_for(lambda: "it failed" in synced(place, "careful"), "its smoke case fails")
+    assert "smoke case 'invoice as a picture' of ocr/v1" in synced(place, "careful")
+    assert "two" not in synced(place, "careful").replace("two-", "")
+    assert word(place) == "one"
+    connector(place, "says-two", DIES_AT_A_CALL)
+    wait_for(lambda: "'unavailable'" in synced(place, "careful"), "it dies at the first call")
+    assert word(place) == "one"
+    connector(place, "says-two", SAYS.format(word=EXPECTED))
+    wait_for(lambda: word(place) == EXPECTED, "it passes")
+    assert list((place.run / "p").iterdir()) == []
+    assert "smoke/careful" in {call["agent"] for call in place.calls()}
+
+
+def test_without_a_smoke_case_an_answer_to_initialize_is_all_that_is_promised(place: House) -> None:
+    connector(place, "says-two", DIES_AT_A_CALL)
+    binding(place, "careless", "says-two")
+    place.start()
+    place.handler("apply", "--wait")
+    place.handler("rebind", "clerk", "ocr", "careless")
+    place.handler("apply", "--wait")
+    assert word(place) == "unavailable"
+    wait_for(lambda: place.condition("binding", "careless", "Ready").get("status") == "False", "it is said")
+
+
+def test_a_call_in_flight_ends_well_though_its_instance_is_replaced(place: House) -> None:
+    connector(place, "slow", SLOW)
+    binding(place, "good", "slow")
+    place.start()
+    place.handler("apply", "--wait")
+    call = subprocess.Popen(
+        ["handler", "call", "ocr_extract", "path=invoice.png", "--agent", "clerk"],
+        env=place.env, cwd=place.inbox, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: phase(place, "good") == "ready", "the call is in flight")
+    (old,) = place.status("binding", "good")["inventory"]
+    binding(place, "good", "says-one")
+    place.handler("apply", "--wait")
+    assert json.loads(call.communicate(timeout=60)[0])["pages"][0]["text"] == "slowly"
+    assert word(place) == "one"
+    wait_for(lambda: not Path(f"/proc/{old['pid']}").exists(), "the old one is drained and gone")
+
+
+def test_a_flip_back_and_two_rebinds_in_a_row_end_where_the_file_says(place: House) -> None:
+    connector(place, "says-two", SAYS.format(word="two"))
+    connector(place, "never", "import time\ntime.sleep(600)\n")
+    binding(place, "hangs", "never")
+    binding(place, "better", "says-two")
+    place.start()
+    place.handler("apply", "--wait")
+    place.handler("rebind", "clerk", "ocr", "hangs")
+    wait_for(lambda: phase(place, "hangs") == "starting", "it is being proven")
+    place.handler("rebind", "clerk", "ocr", "good")
+    place.handler("apply", check=False)
+    wait_for(lambda: place.condition("binding", "hangs", "Synced")["status"] == "True", "nothing waits")
+    assert word(place) == "one"
+    place.handler("rebind", "clerk", "ocr", "hangs")
+    place.handler("rebind", "clerk", "ocr", "better")
+    wait_for(lambda: word(place) == "two", "the last one serves")
+    assert not (place.state / "bad.json").exists()
+
+
+def everything(made: House) -> dict[str, tuple[int, int, int]]:
+    """Every file and folder of state and run: its number, size and the moment of its last change."""
+    found = {}
+    for top in (made.state, made.run):
+        for path in sorted([top, *top.rglob("*")]):
+            seen = path.lstat()
+            found[str(path)] = (seen.st_ino, seen.st_size, seen.st_ctime_ns)
+    return found
+
+
+def resyncs(made: House) -> int:
+    return int(json.loads(made.handler("daemon", "status", "-o", "json").stdout)["looks"])
+
+
+def settled(made: House) -> dict[str, tuple[int, int, int]]:
+    """Everything, once three looks in a row changed nothing of it."""
+    before = everything(made)
+    for _ in range(50):
+        looks = resyncs(made)
+        wait_for(lambda: resyncs(made) >= looks + 3, "three more looks")  # noqa: B023 - called at once
+        after = everything(made)
+        if after == before:
+            return after
+        before = after
+    raise AssertionError("something is written again and again")
+
+
+def test_looking_again_and_again_starts_stops_and_writes_nothing(place: House) -> None:
+    place.write("handler.toml", 'apiVersion = "handler.config/v1"\n[reconcile]\nscanSeconds = 0.1\n')
+    place.start()
+    place.handler("apply", "--wait")
+    session = json.loads(place.handler("session", "open", "clerk", "-o", "json").stdout)
+    place.env = {**place.env, "HANDLER_SERVICES": session["services"]}
+    assert "one" in place.handler("call", "ocr_extract", "path=invoice.png").stdout
+    wait_for(lambda: len(place.calls()) == 1 and phase(place, "good") == "idle", "it is all over")
+    before, processes = settled(place), place.processes()
+    looks = resyncs(place)
+    wait_for(lambda: resyncs(place) >= looks + 10, "ten scans and more")
+    assert everything(place) == before
+    assert place.processes() == processes
+    for _ in range(3):
+        place.handler("apply", "--wait")
+    assert everything(place) == before
+    assert place.processes() == processes
