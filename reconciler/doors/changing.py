@@ -129,7 +129,8 @@ def _waited(control: client.Client, settings: usage.Settings, report: lines.Json
         waits = waiting if isinstance(waiting, dict) else {}
         report["waitsFor"] = waits
         if found.get("stuck"):
-            return False  # what does not serve yet is known to be bad: nothing more happens by itself
+            report["stuck"] = True  # what does not serve yet is known to be bad: waiting on is in vain
+            return False
         words = "; ".join(f"{name}: {why}" for name, why in waits.items())
         bare = _NUMBER.sub("", words)  # a countdown is no news
         if words and bare != told and not settings.quiet:
@@ -144,11 +145,12 @@ def _late(report: lines.Json, settings: usage.Settings) -> str:
     waits = report.get("waitsFor")
     waits = waits if isinstance(waits, dict) else {}
     names = list(waits) or tables.waiting(standing.read(settings.config)) or ["something"]
-    limit = f"within {settings.timeout_s or _WAIT_S:g} s"
-    text = f"handler: applied, but not ready {limit}: {columns.shown(', '.join(map(str, names)))}\n"
+    limit = "it failed" if report.get("stuck") else f"not ready within {settings.timeout_s or _WAIT_S:g} s"
+    text = f"handler: applied, but {limit}: {columns.shown(', '.join(map(str, names)))}\n"
     for name, why in waits.items():
         binding = str(name).partition("/")[2]
-        text += f"  {columns.shown(name)}: {columns.shown(why)}; see 'handler logs {binding}'\n"
+        where = "" if "handler logs" in str(why) else f"; see 'handler logs {binding}'"
+        text += f"  {columns.shown(name)}: {columns.shown(why)}{where}\n"
     return text + "What served before keeps serving.\n"
 
 
