@@ -141,8 +141,6 @@ def _of_binding(spec: Binding) -> Iterator[Absence]:
         yield Absence(("probe", "link"), needed=False)
     if spec.probe.readiness is not None:
         yield Absence(("probe", "readiness"), needed=False)
-    if spec.drift != "correct":
-        yield Absence(("drift",), needed=False)
 
 
 def _of_services(spec: Project | Agent) -> Iterator[Absence]:
@@ -160,7 +158,6 @@ def _of_agent(spec: Agent) -> Iterator[Absence]:
         ("harness", lambda agent: agent.harness != "none"),
         ("run", lambda agent: agent.run is not None),
         ("floorClass", lambda agent: agent.floor_class is not None),
-        ("drift", lambda agent: agent.drift != "correct"),
     )
     for key, used in absent:
         if used(spec):

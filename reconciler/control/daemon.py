@@ -5,6 +5,7 @@ or SIGINT
 with no process left over. Whatever moment it is killed at, the next one serves the same.
 """
 
+import asyncio
 import logging
 import os
 import secrets
@@ -127,7 +128,7 @@ async def _serve(place: Place) -> None:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_signalled, stop)
-            await controller.run(stop, lambda: rpc.listen(place.run / "control.sock", methods.table()))
+            await controller.run(stop, lambda: _listen(place.run, methods))
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
@@ -139,6 +140,12 @@ async def _serve(place: Place) -> None:
 
 def _instant() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+async def _listen(run_folder: Path, methods: Methods) -> asyncio.Server:
+    """Open the control socket; the folder may have been removed since it was laid."""
+    lay_run_folder(run_folder)
+    return await rpc.listen(run_folder / "control.sock", methods.table())
 
 
 def _frame(place: Place) -> Summary:

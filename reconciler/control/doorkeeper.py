@@ -7,14 +7,24 @@ interface has one table, and a new harness process gets the newest.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.control import processes
 from reconciler.control.sessions import Session, Sessions
-from reconciler.model.names import InstanceName
+from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.router.server import Door, Peer, Pinned, Router
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Sockets of one door that are not where they belong, and whose they are."""
+
+    door: str
+    sockets: tuple[str, ...]
+    about: ObjectRef
 
 
 class Doorkeeper:
@@ -85,6 +95,29 @@ class Doorkeeper:
             if not session.standing:
                 await self._router.close(f"s/{session.id}")
 
+    def unreachable(self) -> tuple[Lost, ...]:
+        """The doors that somebody made unreachable: a socket is gone, or something else lies there."""
+        return tuple(
+            Lost(door, sockets, self._owner(door)) for door, sockets in self._router.unreachable().items()
+        )
+
+    async def listen_again(self, door: str, sockets: Collection[str]) -> None:
+        """Have these sockets of a door anew; its connections stay. OSError when something is in the way."""
+        await self._router.listen_again(door, sockets)
+
+    def altered_sessions(self) -> tuple[Session, ...]:
+        """The open sessions whose file somebody else changed or removed."""
+        return self._sessions.altered()
+
+    def rewrite(self, session: Session) -> None:
+        """Write an open session down anew; OSError when that fails."""
+        self._sessions.rewrite(session)
+
+    def _owner(self, door: str) -> ObjectRef:
+        kind, _, name = door.partition("/")
+        session = self._sessions.get(name) if kind == "s" else None
+        return owner(session.agent if session else name)
+
     def folder(self, session: Session) -> Path:
         """Where an opened session's sockets lie."""
         return self._run / "s" / session.id
@@ -135,3 +168,8 @@ class Doorkeeper:
     def _forget(self, session: Session) -> None:
         self._router.forget(session.id)
         self.ended(session)
+
+
+def owner(agent: str) -> ObjectRef:
+    """Whose a session is: its agent's, or the binding's that an operator called directly."""
+    return ObjectRef.parse(agent) if "/" in agent else ObjectRef(Kind.AGENT, agent)

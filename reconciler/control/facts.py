@@ -16,7 +16,7 @@ from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.resources import Agent, Binding
 from reconciler.model.routes import RouteTable
-from reconciler.model.status import Held, InstanceSeen
+from reconciler.model.status import Condition, Held, InstanceSeen
 from reconciler.plan.serving import Trial
 
 K = TypeVar("K")
@@ -36,6 +36,7 @@ class Facts:
     unproven: Mapping[InstanceName, Trial] = field(default_factory=dict)
     held: Mapping[ObjectRef, Held] = field(default_factory=dict)  # whose last form is kept, and why
     flapping: Mapping[ObjectRef, str] = field(default_factory=dict)  # what changes too often, in words
+    drifted: Mapping[ObjectRef, Condition] = field(default_factory=dict)  # at the last check
     running: bool = True  # False: written without a controller
 
 
@@ -138,7 +139,7 @@ def _judged_anew(before: Facts, now: Facts) -> set[ObjectRef]:
     refs = moved(old.inventory.resources, new.inventory.resources) | moved(old.in_force, new.in_force)
     refs |= moved(old.refused, new.refused) | moved(old.absent, new.absent)
     refs |= (old.retained ^ new.retained) | _unlike(before.held, now.held)
-    refs |= _unlike(before.flapping, now.flapping)
+    refs |= _unlike(before.flapping, now.flapping) | _unlike(before.drifted, now.drifted)
     # Whoever is judged anew, for whatever reason, has new selections.
     agents = moved(old.selections, new.selections) | moved(before.desired.agents, now.desired.agents)
     agents |= moved(before.serving.agents, now.serving.agents)

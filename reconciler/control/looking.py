@@ -90,6 +90,11 @@ class Looker:
         self._choice: choosing.Choice | None = None  # what was looked at last
         self._began_s = 0.0
 
+    @property
+    def admitted(self) -> Admitted:
+        """The journal of what was admitted."""
+        return self._admitted
+
     def first(self, tree: Tree | None = None) -> Look:
         """What was in force when the last controller ended, or what this ``tree`` holds; empty the first
         time.

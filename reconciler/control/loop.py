@@ -22,15 +22,18 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from reconciler.admission.admit import Admission
-from reconciler.control import holding, rolling, say
+from reconciler.control import holding, rolling, rpc, say
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.drift import Voice
 from reconciler.control.facts import Facts
+from reconciler.control.findings import Grounds, Meant
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker, settings_in_force
 from reconciler.control.proving import Demand, Prover
 from reconciler.control.queue import Failed, Outcome, Queue, Wait
+from reconciler.control.resync import Resync
 from reconciler.control.retained import Retained
 from reconciler.control.rolling import Rollback
 from reconciler.control.source import Busy, Gone
@@ -136,6 +139,7 @@ class Controller:
         self._heard: dict[str, tuple[object, ...]] = {}  # the last news of each instance
         self._turn = anyio.Lock()
         self._tasks: TaskGroup | None = None  # or None until run
+        self.resync: Resync | None = None  # or None until run
 
     async def run(self, stop: anyio.Event, listen: Callable[[], Awaitable[asyncio.Server]]) -> None:
         """Serve until ``stop`` is set. The first thing in force is what was admitted last; ``listen``
@@ -147,13 +151,16 @@ class Controller:
         await self.parts.doorkeeper.restore()
         await self._do(self.look)
         self._soon(_WORLD)
-        server = await listen()
+        control = rpc.ControlSocket(listen)
+        await control.listen()
+        self.resync = Resync(self._grounds(control), self._meant, Voice(self.parts.journal.event, self.speak))
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             for job in (self._watch, self._work, self._speak, self._flush):
                 tasks.start_soon(job)
+            tasks.start_soon(self.resync.run, self._turn)
             await stop.wait()
-            server.close()
+            control.close()
             tasks.cancel_scope.cancel()
 
     async def now(
@@ -184,6 +191,7 @@ class Controller:
                 await self._do(found)
                 if explicit:
                     self.try_again()
+                    self._check_drift()
                 if found.changed and before is not None:
                     self._tell(before.admission, found.admission)
                 if self.table.generation != generation:
@@ -255,7 +263,27 @@ class Controller:
             unproven=dict(self._prover.unproven),
             held=self.look.held,
             flapping=self.look.flapping,
+            drifted=self.resync.drift.objects if self.resync else {},
         )
+
+    def _grounds(self, control: rpc.ControlSocket) -> Grounds:
+        parts, looker = self.parts, self.parts.looker
+        places = (parts.supervisor, parts.dispatcher, parts.doorkeeper, parts.board)
+        return Grounds(*places, looker.admitted, parts.retained, control)
+
+    def _meant(self) -> Meant:
+        """What is meant to be there, for whoever looks for drift."""
+        assert self.look is not None  # noqa: S101 - set before anybody looks
+        return Meant(self.look, self._recipes, self.table, self._left)
+
+    def _left(self) -> set[InstanceName]:
+        """The instances that are being proven, or serve nobody from now on."""
+        why = self._withdrawn.why
+        return {name for name in self._recipes if name.binding in why} | self._prover.unproven.keys()
+
+    def _check_drift(self) -> None:
+        if self.resync is not None:
+            self.resync.soon()
 
     def recipe(self, name: InstanceName) -> Recipe | None:
         """The recipe of a declared instance."""
@@ -460,7 +488,8 @@ class Controller:
             self._teller = Teller()  # it may have told what nobody wrote down
             raise
         if whole:
-            frame = replace(self._frame, conditions=(self._source,))
+            drifted = self.resync.drift.configuration if self.resync else None
+            frame = replace(self._frame, conditions=(self._source, drifted) if drifted else (self._source,))
             self._frame = self.parts.looker.told(say.summary(facts, frame))
             self.parts.board.summary(self._frame)
 

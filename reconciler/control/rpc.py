@@ -53,6 +53,41 @@ async def listen(path: Path, methods: Mapping[str, Method]) -> asyncio.Server:
     return await asyncio.start_unix_server(serve, sock=_bound(path), limit=_MAX_LINE)
 
 
+class ControlSocket:
+    """The control socket of one controller, which is made anew where somebody removed it."""
+
+    def __init__(self, listen: Callable[[], Awaitable[asyncio.Server]]) -> None:
+        """``listen`` makes it, as the function of this module does."""
+        self._listen = listen
+        self._server: asyncio.Server | None = None
+        self._place: tuple[int, int] | None = None
+
+    async def listen(self) -> None:
+        """Listen, in place of what listened before; connections stay. Raises OSError."""
+        if self._server is not None:
+            self._server.close()
+        self._server = await self._listen()
+        self._place = self._found()
+
+    def is_lost(self) -> bool:
+        """Whether something else, or nothing, lies where it was put."""
+        return self._server is not None and self._found() != self._place
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    def _found(self) -> tuple[int, int] | None:
+        """Device and inode of what lies there; None for nothing, and for what is no Unix socket of ours."""
+        path = self._server.sockets[0].getsockname() if self._server and self._server.sockets else None
+        try:
+            found = os.lstat(path) if isinstance(path, str) else None
+        except OSError:
+            return None
+        return (found.st_dev, found.st_ino) if found else None
+
+
 def clear(path: Path) -> None:
     """Remove the socket at ``path``, and nothing else that somebody may have put there."""
     if path.is_socket():

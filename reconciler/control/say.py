@@ -81,6 +81,8 @@ def _conditions(
         found.append(Condition("Supported", "False", "NotBuilt", f"not built yet: {listed(missing)}"))
     if words := facts.flapping.get(ref):
         found.append(Condition("Flapping", "True", "Flapping", words))
+    if drifted := facts.drifted.get(ref):
+        found.append(drifted)
     if ref.kind is Kind.BINDING and facts.running:
         found.extend(_observed(seen))
         if (trial := index.trial(ref.name)) and trial.given_up:

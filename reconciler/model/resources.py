@@ -352,7 +352,7 @@ class Binding(Record):
     cassette: Cassette | None = None
     """Recorded answers instead of the engine's."""
     drift: Literal["off", "report", "correct"] = "correct"
-    """What happens when what runs is no longer what was declared."""
+    """What happens when its process, code or environment is not as it was left: `correct` puts it right."""
 
 
 # project and agent
@@ -439,7 +439,7 @@ class Agent(Record):
     suspend_reason: Text = ""
     """Why, for whoever reads the status."""
     drift: Literal["off", "report", "correct"] = "correct"
-    """What happens when its rendered files are no longer what was written."""
+    """What happens when its sockets are not where they were put: `correct` listens again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,6 @@ class Objects:
         place = self._root / digest
         if self._is_whole(place, digest):
             return place
-        _remove(place)
         self._place(place, lambda folder: _write(folder, files, executable))
         self._is_whole(place, digest)
         return place
@@ -108,7 +107,13 @@ class Objects:
         making.mkdir(mode=0o755)
         fill(making)
         making.chmod(0o755)  # whatever the umask is: the connector's own user id must get in
-        making.rename(place)
+        if os.path.lexists(place):  # what is not whole makes way for a moment, and goes once it is replaced
+            _remove(aside := making.with_name(f"{making.name}-old"))
+            place.rename(aside)
+            making.rename(place)
+            _remove(aside)
+        else:
+            making.rename(place)
         return place
 
 

@@ -72,7 +72,6 @@ WITHOUT_EFFECT = [
     (bound('shadow = "other"\n') | binding("other", "c"), "binding/b", "shadow"),
     (bound('probe = { link = "on" }\n'), "binding/b", "probe.link"),
     (bound('probe = { readiness = "attempt" }\n'), "binding/b", "probe.readiness"),
-    (bound('drift = "report"\n'), "binding/b", "drift"),
     (
         {
             **interface(),
@@ -139,7 +138,6 @@ def test_a_key_without_effect_is_said_and_what_is_served_is_right(
         ('harness = "codex"\n', "harness"),
         ('run = { command = ["x", "{input}"] }\n', "run"),
         ('floorClass = "private"\n', "floorClass"),
-        ('drift = "off"\n', "drift"),
     ],
 )
 def test_keys_of_an_agent_without_effect_are_said_and_it_is_served(text: str, key: str) -> None:

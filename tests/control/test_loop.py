@@ -25,6 +25,7 @@ from reconciler.control.status import Board
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import InstanceSeen, Summary
+from reconciler.runtime.supervisor import Altered
 
 CONFIG = 'apiVersion = "handler.config/v1"\n[reconcile]\nscanSeconds = 0.1\n'
 BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n'
@@ -50,6 +51,15 @@ class Runtime:
         return ()
 
     def prune(self) -> tuple[str, ...]:
+        return ()
+
+    async def altered(self) -> Altered:
+        return Altered()
+
+    def unreachable(self) -> tuple[str, ...]:
+        return ()
+
+    def altered_sessions(self) -> tuple[str, ...]:
         return ()
 
     async def restore(self) -> None: ...
