@@ -26,12 +26,13 @@ from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Looker, Place
-from reconciler.control.loop import Controller, Parts, Withdrawn
+from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
 from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
 from reconciler.control.smoke import Smoke
 from reconciler.control.status import Board
+from reconciler.control.withdrawn import Withdrawn
 from reconciler.model.calls import CallRecord
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe

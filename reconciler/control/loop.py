@@ -11,7 +11,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -39,10 +39,10 @@ from reconciler.control.rolling import Rollback
 from reconciler.control.source import Busy, Gone
 from reconciler.control.status import Board
 from reconciler.control.telling import Teller
-from reconciler.model.calls import Dispatch, Lane, Refusal
-from reconciler.model.names import InstanceName, Kind, ObjectRef
+from reconciler.control.withdrawn import Withdrawn, withdrawn
+from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe
-from reconciler.model.resources import Binding, Config
+from reconciler.model.resources import Config
 from reconciler.model.routes import RouteTable
 from reconciler.model.status import Condition, InstanceSeen, Reason, Summary
 from reconciler.plan import diff, serving
@@ -88,24 +88,6 @@ class Parts:
     retained: Retained
     bad: Bad
     demand: Callable[[Admission, str], Demand]  # what a new instance of a binding has to show
-
-
-class Withdrawn:
-    """A dispatch that refuses bindings which were removed or suspended, for every session at once."""
-
-    def __init__(self, inner: Dispatch) -> None:
-        self._inner = inner
-        self.why: Mapping[str, str] = {}  # by binding; replaced whole, never edited
-
-    def lane(self, instance: InstanceName) -> Lane | None:
-        return None if instance.binding in self.why else self._inner.lane(instance)
-
-    def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
-        why = self.why.get(instance.binding)
-        if why is not None:
-            ready(Refusal("unavailable", why))
-        else:
-            self._inner.open_lane(instance, ready)
 
 
 class Controller:
@@ -497,17 +479,3 @@ class Controller:
         while True:
             await anyio.sleep(_FLUSH_S)
             await anyio.to_thread.run_sync(self.parts.journal.flush)
-
-
-def withdrawn(look: Look, in_use: Collection[str]) -> dict[str, str]:
-    """Bindings that serve nobody from now on, and why: suspended, or removed while a session still holds
-    them.
-    """
-    in_force = look.admission.in_force
-    why = {
-        ref.name: "the binding is suspended"
-        for ref, one in in_force.items()
-        if isinstance(one.spec, Binding) and one.spec.suspend
-    }
-    removed = (name for name in in_use if ObjectRef(Kind.BINDING, name) not in in_force)
-    return why | dict.fromkeys(removed, "the binding was removed")

@@ -18,10 +18,11 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Look, Looker, Place, settings_in_force
-from reconciler.control.loop import Controller, Parts, Withdrawn
+from reconciler.control.loop import Controller, Parts
 from reconciler.control.proving import Demand
 from reconciler.control.retained import Retained
 from reconciler.control.status import Board
+from reconciler.control.withdrawn import Withdrawn
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import InstanceSeen, Summary
