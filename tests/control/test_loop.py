@@ -236,3 +236,68 @@ def test_what_is_refused_and_what_is_so_no_more_are_events(made: House) -> None:
         assert ("configuration", "ReconcileSuccess") in heard()
 
     made.live(story)
+
+
+@pytest.mark.slow
+def test_what_flapped_is_settled_when_its_wait_is_over_without_another_word(made: House) -> None:
+    """The next scan would come in an hour: the end of the wait is an occasion of its own."""
+    made.write("handler.toml", CONFIG.replace("0.1", "3600"))
+
+    def condition(kind: str) -> dict[str, str]:
+        status = orjson.loads((made.place.state / "status/binding/a.json").read_bytes())
+        return next((one for one in status["conditions"] if one["type"] == kind), {})
+
+    def described() -> str:
+        status = orjson.loads((made.place.state / "status/binding/a.json").read_bytes())
+        return str(status["declared"]["description"])
+
+    async def story(controller: Controller) -> None:
+        turns = 0
+
+        def fight() -> bool:
+            nonlocal turns
+            turns += 1
+            made.write("bindings/a.toml", f'{BINDING}description = "{"left" if turns % 2 else "right"}"\n')
+            return condition("Flapping").get("status") == "True"
+
+        await made.until(fight)
+        made.write("bindings/a.toml", BINDING + 'description = "the end"\n')
+        await made.until(lambda: condition("Synced").get("reason") == "Flapping")
+        assert described() != "the end"
+        await made.until(lambda: described() == "the end")
+        assert condition("Synced")["status"] == "True"
+        events = (made.place.state / "events.jsonl").read_text()
+        assert '"object":"binding/a","severity":"Warning","reason":"Flapping"' in events
+
+    made.live(story)
+
+
+def test_while_a_removal_is_blocked_the_timed_scans_write_nothing(made: House) -> None:
+    made.write("bindings/b.toml", BINDING)
+
+    def written() -> dict[str, int]:
+        files = [path for path in made.place.state.rglob("*") if path.is_file()]
+        return {str(path): path.stat().st_mtime_ns for path in files}
+
+    async def story(controller: Controller) -> None:
+        await made.until(lambda: "binding/b" in made.objects())
+        for name in "ab":
+            made.place.config.joinpath(f"bindings/{name}.toml").unlink()
+        await made.until(lambda: made.synced()[1] == "PruneBlocked")
+        decided = controller.look
+        assert decided is not None
+        await made.until(lambda: '"PruneBlocked"' in (made.place.state / "events.jsonl").read_text())
+        await controller.speak()
+        controller.parts.journal.flush()
+        before, looks = written(), 0
+        while looks < 5:
+            found = await controller.now()
+            assert isinstance(found, Look)
+            assert not found.changed
+            looks += 1
+        await controller.speak()
+        assert written() == before
+        assert controller.look is not None
+        assert controller.look.admission is decided.admission
+
+    made.live(story)
