@@ -89,6 +89,8 @@ class Difference(Document):
     """Every instance that begins or ends."""
     held: list[HeldObject]
     """Every object that is kept, or waits for an explicit apply."""
+    refused_before: list[str]
+    """Every object that the older side refuses and has no earlier form of: it counts as not there."""
     last_good: list[LastGoodSeen]
     """Every object that goes on in an earlier form: it is refused, or its newest instance proved nothing."""
     problems: list[ProblemSeen]

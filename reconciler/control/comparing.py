@@ -70,6 +70,13 @@ def preview(looker: Looker, runs: Live, wish: Wish = NOTHING, tree: Tree | None 
     return report(before, look, runs, alone)
 
 
+def unmoved(looker: Looker, expected: str) -> None:
+    """Raise OSError where the configuration is not at the revision that a person was shown and agreed to."""
+    found = readable(looker.preview()).admission.inventory.revision if expected else ""
+    if found != expected:
+        raise OSError("the configuration changed since it was shown, and nothing was applied: look again")
+
+
 def between(place: Place, older: str, newer: str) -> dict[str, Any]:
     """What lies between two commits of a configuration, whatever runs: no session is part of it. Raises
     OSError when one of them cannot be read as a whole.

@@ -62,10 +62,15 @@ class Methods:
 
     async def apply(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """Reconcile now; with ``prune: "all"`` what is gone from the files goes, however much. With ``wait``:
-        until the newest routes serve, or ``timeoutSeconds`` passed.
+        until the newest routes serve, or ``timeoutSeconds`` passed. With ``expect``: only at that revision.
         """
         if params.get("dryRun"):
             return {**await self.diff(params, caller), "applied": False, "ready": False}
+        looker, expected = self._controller.parts.looker, str(params.get("expect") or "")
+        try:
+            await self._controller.quietly(lambda: comparing.unmoved(looker, expected))
+        except OSError as error:
+            raise Refused(str(error)) from error
         before, runs = self._controller.look, self._runs()
         found = await self._controller.now(explicit=True, prune_all=params.get("prune") == "all")
         if not isinstance(found, Look):

@@ -19,13 +19,19 @@ from reconciler.control.status import Board
 from reconciler.model.status import Summary
 
 
-def apply(config: Path, *, prune_all: bool = False) -> dict[str, Any]:
+def apply(config: Path, expected: str = "", *, prune_all: bool = False) -> dict[str, Any]:
     """Admit the configuration and write status; the report of ``comparing``. What may not be removed at once
     is removed with ``prune_all``.
 
-    Raises ``lock.Held`` when a controller runs, OSError when the configuration cannot be read.
+    Raises ``lock.Held`` when a controller runs, OSError when the configuration cannot be read, or is not at
+    the ``expected`` revision.
     """
-    return _done(config, lambda looker: looker.look(None, prune_all=prune_all))[0]
+
+    def act(looker: Looker) -> Look | Busy | Gone:
+        comparing.unmoved(looker, expected)
+        return looker.look(None, prune_all=prune_all)
+
+    return _done(config, act)[0]
 
 
 def roll_back(config: Path, wanted: str) -> dict[str, Any]:

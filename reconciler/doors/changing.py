@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.control import comparing, folders, lock, once
 from reconciler.control.looking import Place
@@ -29,6 +29,7 @@ class Wish:
     atomic: bool = False
     agreed: bool = False
     prune_all: bool = False  # what is gone from the files goes, however much it is
+    expected: str = ""  # the revision that was agreed to; "": any
 
 
 def diff(settings: usage.Settings, rev: str = "", *, detailed: bool) -> int:
@@ -53,18 +54,18 @@ def apply(settings: usage.Settings, wish: Wish) -> int:
             if not wish.dry_run:
                 sys.stderr.write("handler: nothing was applied, since something is refused (--atomic)\n")
             return 1 if refused else 0
-        if not wish.agreed and not _agreed(report, settings, wish):
-            return 1
+        if not wish.agreed and radius.losses(report):
+            if not _agreed(report, settings, wish):
+                return 1
+            wish = replace(wish, expected=str(report.get("revision")))
     return _applied(settings, wish)
 
 
 def _agreed(report: lines.Json, settings: usage.Settings, wish: Wish) -> bool:
-    """Ask before anybody is served no more; True when nobody is, or the person agrees. Raises ``Stopped``
-    where nobody can be asked: what waits for an answer that cannot come would hang.
+    """Ask before anybody is served no more; True when the person agrees. Raises ``Stopped`` where nobody can
+    be asked: what waits for an answer that cannot come would hang.
     """
     lost = radius.losses(report)
-    if not lost:
-        return True
     what = f"this stops serving {columns.counted(len(lost), 'user')}"
     told = "".join(f"  {columns.shown(line)}\n" for line in lost)
     if not settings.ask or not sys.stdin.isatty():
@@ -85,9 +86,10 @@ def _agreed(report: lines.Json, settings: usage.Settings, wish: Wish) -> bool:
 
 def _applied(settings: usage.Settings, wish: Wish) -> int:
     control: client.Client | None = client.Client(settings.config)
+    expected: dict[str, object] = {"expect": wish.expected} if wish.expected else {}
     try:
         report = client.Client(settings.config).ask(
-            "apply", {"wait": False, "dryRun": False, **_pruning(wish)}
+            "apply", {"wait": False, "dryRun": False, **_pruning(wish), **expected}
         )
     except client.NoController:
         report, control = _applied_here(settings, wish), None
@@ -108,7 +110,7 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
 def _applied_here(settings: usage.Settings, wish: Wish) -> lines.Json:
     """Apply without a controller; raises ``Stopped`` while one is starting or stopping."""
     try:
-        report = once.apply(folders.configuration(settings.config), prune_all=wish.prune_all)
+        report = once.apply(folders.configuration(settings.config), wish.expected, prune_all=wish.prune_all)
     except lock.Held as held:
         raise usage.Stopped(f"cannot apply: {held}, and it does not answer yet: try again") from None
     if not settings.quiet:

@@ -123,6 +123,8 @@ def _lines(change: Json, report: Json, sessions: dict[str, Json]) -> Iterator[st
     """What is told of one change; the first may start with ``=``: it stands beside the object."""
     if change.get("verb") == "refuse":
         yield from _refused(change, report)
+    if change.get("verb") == "add" and change.get("object") in _words(report, "refusedBefore"):
+        yield "it was refused before"
     if held := _part(change, "held"):
         yield f"{held.get('reason')}: {held.get('message')}"
     written = {str(one.get("key")) for one in records(change, "fields")}

@@ -40,8 +40,17 @@ def as_json(
             "end": [str(one.before) for one in replaced if one.before],
         },
         "held": [_held(ref, why) for ref, why in sorted({**waits.explicit, **waits.held}.items())],
+        "refusedBefore": _refused_before(before),
         "lastGood": [{"object": name, "why": why} for name, why in sorted(_last_good(live, changes).items())],
     }
+
+
+def _refused_before(before: Side | None) -> list[str]:
+    """What the older side refuses and has no form of: it counts as not there."""
+    if before is None:
+        return []
+    admission = before.admission
+    return sorted(str(ref) for ref in admission.refused if ref not in admission.in_force)
 
 
 def _last_good(live: Live, changes: Sequence[Change]) -> dict[str, str]:
