@@ -101,13 +101,16 @@ def _diff(settings: usage.Settings, rev: str, detailed: bool) -> int:  # noqa: F
     help="Until the newest routes serve (handler --timeout SECONDS apply --wait; 120 s).",
 )
 @click.option("--atomic", is_flag=True, help="Apply nothing when anything is refused.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before something is stopped.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before anybody loses service.")
 @click.option(
     "--prune", type=click.Choice(["all"]), help="Remove what is gone from the files, however much it is."
 )
 @click.pass_obj
 def _apply(settings: usage.Settings, /, prune: str | None, **flags: bool) -> int:
     """Reconcile now and say what became of it.
+
+    Asks before anybody loses service: an open session, an agent, a running instance that nothing replaces.
+    Where nobody can be asked (--no-input, no terminal), nothing is applied without -y.
 
     Exit: 0 applied (and ready, with --wait), 1 something refused, 2 error, 3 applied but not ready in time.
     """

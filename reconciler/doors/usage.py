@@ -14,7 +14,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("init", "[DIR]", "scaffold a configuration that works"),
     ("new", "KIND NAME", "write one commented object of any kind"),
     ("validate", "[PATH…]", "check files offline: syntax, references, admission"),
-    ("diff", "", "what an apply would change, and whom it touches (also: plan)"),
+    ("diff", "[--rev A..B]", "what an apply would change, and whom it touches (also: plan)"),
     ("apply", "[--wait] [--prune=all]", "reconcile now and say what became of it"),
     ("rebind", "AGENT INTERFACE BINDING", "edit the one value that selects a binding"),
     ("suspend", "KIND/NAME", "no new calls of a binding, no new sessions of an agent"),
