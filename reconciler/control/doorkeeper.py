@@ -6,12 +6,14 @@ connections whose bridges have the same parent process are one session, so a har
 interface has one table, and a new harness process gets the newest.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.control import processes
 from reconciler.control.sessions import Session, Sessions
+from reconciler.model.identity import moved
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
@@ -52,14 +54,17 @@ class Doorkeeper:
         """Have a standing door for every agent of the table, with its interfaces, and for no other."""
         if table is self._followed:
             return
-        wanted = {name: tuple(routes.routes) for name, routes in table.agents.items()}
-        for agent in self._standing.keys() - wanted.keys():
+        agents, before = table.agents, self._followed.agents if self._followed else {}
+        self._followed = None  # where a door cannot be made, all are gone through the next time
+        for agent in self._standing.keys() - agents.keys():
             await self._router.close(f"a/{agent}")
             del self._standing[agent]
-        for agent, interfaces in wanted.items():
+        for agent in sorted(moved(before, agents) & agents.keys()):
+            interfaces = tuple(agents[agent].routes)
             if self._standing.get(agent) != interfaces:
                 await self._router.open(self._standing_door(agent, interfaces))
                 self._standing[agent] = interfaces
+                await asyncio.sleep(0)  # a millisecond each: calls go first where thousands are new
         self._followed = table
 
     async def open(

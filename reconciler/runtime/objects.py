@@ -53,6 +53,11 @@ class Objects:
         self._is_whole(place, digest)
         return place
 
+    def untouched(self, digest: str) -> bool:
+        """Whether the code of this digest looks as it did when it was found whole; nothing is read."""
+        look = self._looks.get(digest)
+        return look is not None and fingerprint.near(self._root / digest) == look
+
     def intact(self, digest: str) -> bool:
         """Whether the code of this digest still is what its digest says; read only when it looks touched."""
         place = self._root / digest

@@ -101,7 +101,7 @@ class Supervisor:
         name = recipe.name
         self._pinning[recipe.code] += 1
         try:
-            if code is not None:
+            if code is not None and not self._objects.untouched(recipe.code):  # thousands may share one
                 await asyncio.to_thread(self._objects.pin, recipe.code, code.files, code.executable)
             unit = self._units.get(name)
             if unit is not None:
