@@ -47,8 +47,8 @@ _LONGEST = len("/s/0123456789ab/") + 20 + len(".sock")  # what the router append
 _SOCKET_PATH = 107
 
 
-# How long a thread that computes (a look, the drawing of statuses) may keep the loop from a call, and the loop
-# keep it from going on after each file that it wrote. With Python's own 5 ms both took ten times as long.
+# For so long a thread that computes (a look, the drawing of statuses) may keep the loop from a call, and the
+# loop keep it from going on after each file it wrote. With Python's own 5 ms, both took ten times as long.
 _SWITCH_S = 0.0005
 
 
