@@ -17,6 +17,8 @@ _HELD = ("AwaitingApply", "PruneBlocked", "Flapping")
 _MARKUP = frozenset("\\`*_[]<>|~&#")
 _WORDS = {"True": "ready, by an earlier form", "False": "not ready", "Unknown": "not known"}
 
+_ORDER = tuple(_WORDS[truth] for truth in ("False", "Unknown", "True"))
+
 Key = tuple[str, str]
 
 
@@ -52,7 +54,10 @@ class Page:
 
     def text(self, summary: Summary, conditions: Iterable[Condition], counts: Mapping[str, int]) -> str:
         """The page, but for when that was; ``counts`` has every object by kind."""
-        rows = sorted(self._rows.items(), key=lambda item: (item[1].state == _WORDS["True"], item[0]))
+        told = self._rows.items()
+        if summary.controller is None:  # nothing runs, so nothing more is known of what is admitted
+            told = {key: row for key, row in told if row.state != _WORDS["Unknown"]}.items()
+        rows = sorted(told, key=lambda item: (_ORDER.index(item[1].state), item[0]))
         parts = [
             f"# Handler: {escaped(summary.configuration)}\n",
             _headline(summary, len(rows), sum(counts.values())),
@@ -63,7 +68,7 @@ class Page:
                 "Held back", ("object", "why"), ([_name(key), row.held] for key, row in rows if row.held)
             ),
             _titled("Files that are no object", ("where", "what"), map(_stray, summary.problems)),
-            _titled("Objects", ("kind", "all", "ready"), _counted(counts, self._rows)),
+            _titled("Objects", ("kind", "all", "fine"), _counted(counts, dict(rows))),
             _titled("Instances", ("instance", "phase", "pid", "restarts"), map(_instance, summary.instances)),
         ]
         return "\n".join(part for part in parts if part)
@@ -111,11 +116,13 @@ def _headline(summary: Summary, wrong: int, whole: int) -> str:
         facts.append(f"newest {escaped(summary.last_attempted)}")
     facts.append(f"generation {summary.generation}")
     facts.append(_controller(summary.controller))
-    state = f"All {whole} objects are ready." if whole > 1 else "The one object is ready."
+    good = "ready" if summary.controller else "admitted; nothing runs until handlerd does"
+    state = f"All {whole} objects are {good}." if whole > 1 else f"The one object is {good}."
     if not whole:
         state = "The configuration is empty."
     elif wrong:
-        state = f"{wrong} of {whole} objects {'is' if wrong == 1 else 'are'} not ready in the newest form."
+        verb, word = "is" if wrong == 1 else "are", good.partition(";")[0]
+        state = f"{wrong} of {whole} objects {verb} not {word} in the newest form."
     return f"{' · '.join(facts)}\n\n**{state}**\n"
 
 

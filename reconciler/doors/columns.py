@@ -9,6 +9,7 @@ import os
 _ESC = "\x1b["
 _CODES = {"green": "32", "red": "31", "yellow": "33", "blue": "34", "grey": "2", "bold": "1"}
 _GAP = "   "
+_LEAST = 12  # cells of a column that is cut: fewer would tell nothing
 
 
 class Paint:
@@ -76,13 +77,13 @@ def table(
 
 
 def _cut(rows: list[list[str]], column: int, room: int) -> None:
-    """Shorten the cells of one column until every line has at most ``room`` cells (or it is 20 short)."""
+    """Shorten the cells of one column until every line has at most ``room`` cells (or it has 12)."""
     count = max((len(row) for row in rows), default=0)
     widths = [max((width(row[at]) for row in rows if at < len(row)), default=0) for at in range(count)]
     over = sum(widths) + len(_GAP) * (count - 1) - room
     if column >= count or over <= 0:
         return
-    most = max(20, widths[column] - over)
+    most = max(_LEAST, widths[column] - over)
     for row in rows:
         if column < len(row) and width(row[column]) > most:
             row[column] = row[column][: most - 1] + "…"

@@ -43,7 +43,8 @@ def _page(*statuses: ObjectStatus, **summary: Any) -> str:
     page = Page()
     for one in statuses:
         page.note(one, one.conditions)
-    return page.text(Summary(configuration="/home/ada/conf", **summary), (), {"agent": len(statuses)})
+    frame = {"controller": {"pid": 7, "version": "1"}} | summary
+    return page.text(Summary(configuration="/home/ada/conf", **frame), (), {"agent": len(statuses)})
 
 
 @given(st.text(max_size=60))
@@ -86,6 +87,18 @@ def test_when_everything_is_ready_the_page_is_short() -> None:
     assert "**All 2 objects are ready.**" in _page(_status("reader"), _status("clerk"))
     assert "revision main@sha1:4f2c1aa · generation 3 · handlerd 1 (pid 7)" in text
     assert "What to do" not in text
+
+
+def test_without_a_controller_what_is_admitted_is_no_fault() -> None:
+    nothing = Condition("Ready", "Unknown", "Idle", "nothing runs until handlerd does")
+    text = _page(_status("reader", nothing), _status("clerk", nothing), controller=None)
+    assert "**All 2 objects are admitted; nothing runs until handlerd does.**" in text
+    assert "no controller" in text
+    assert "agent/reader" not in text
+    refused = _status("late", Condition("Ready", "False", "UnknownField", "x"))
+    assert "**1 of 2 objects is not admitted in the newest form.**" in _page(
+        _status("reader", nothing), refused, controller=None
+    )
 
 
 def test_a_page_is_bounded_whatever_is_wrong() -> None:

@@ -1,0 +1,73 @@
+"""Keys of a terminal one by one, and what else wakes a live screen: another size, and the wish to end it.
+
+While it is open the terminal gives keys at once and shows none of them; afterwards it is as it was, whatever
+ended the process short of a kill. Where stdin is no terminal there are no keys, and waiting only waits.
+"""
+
+import os
+import select
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+END = b""  # the terminal is gone
+NOTHING = b"\0"  # no key in that time
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Keys:
+    """The keys of stdin, where it is a terminal."""
+
+    def __init__(self, woken: int) -> None:
+        """``woken`` is a pipe's end that becomes readable with each signal."""
+        self._woken = woken
+        self._stdin = sys.stdin.fileno() if sys.stdin.isatty() else None
+
+    def within(self, seconds: float) -> bytes:
+        """The key that is pressed within some seconds, ``NOTHING`` (also when the size changes), ``END``."""
+        sources = [self._woken] if self._stdin is None else [self._woken, self._stdin]
+        ready, _, _ = select.select(sources, [], [], seconds)
+        if self._woken in ready:
+            os.read(self._woken, 1024)
+        if self._stdin is None or self._stdin not in ready:
+            return NOTHING
+        try:
+            return os.read(self._stdin, 1)
+        except OSError:
+            return END
+
+
+@contextmanager
+def pressed() -> Iterator[Keys]:
+    """Open the keys; SIGTERM and SIGHUP become ``KeyboardInterrupt`` inside, so that all is put back."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    before = {number: signal.signal(number, _end) for number in _ENDING}
+    before[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, _nothing)
+    waker = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    modes = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
+    try:
+        if modes is not None:
+            tty.setcbreak(sys.stdin)
+        yield Keys(woken)
+    finally:
+        if modes is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
+        signal.set_wakeup_fd(waker)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(woken)
+        os.close(wake)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """Be interrupted: the wait is over, and the size is asked anew."""
