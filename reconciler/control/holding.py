@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import replace
 
 from reconciler.admission.admit import Admission
+from reconciler.control import walk
 from reconciler.control.flapping import Flapping
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer, Lock
@@ -32,18 +33,20 @@ class Holder:
         self._memory = pruning.Memory()
         self._flapping = Flapping()
         self._slowed: Collection[ObjectRef] = ()
+        self._places: tuple[str, ...] = ()  # where their files lie
         self._in_use: frozenset[str] | None = None  # by which was held back last; None: a person asked
 
     def unasked(self, before: Admission, inventory: Inventory, in_use: Collection[str]) -> HeldBack:
         """What an edit that was only saved leaves as it was. ``in_use``: bindings of open sessions."""
         now_s = self._clock()
-        suspects = _suspects(before, inventory)
+        suspects = _suspects(before, inventory) | self._flapping.flaps().keys()
         self._watch(before, inventory, suspects, now_s)
         slowed = self._held_as_flapping(before, inventory, suspects, now_s)
         gone = pruning.removed(inventory, before.in_force, suspects - slowed.keys())
         edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory))
         verdict = pruning.judged(edit, in_use, self._memory, now_s)
         self._memory, self._slowed, self._in_use = verdict.memory, slowed.keys(), frozenset(in_use)
+        self._places = tuple(_place(before.in_force[ref].file) for ref in slowed)
         return {**slowed, **verdict.held}
 
     def asked(self, before: Admission, inventory: Inventory, *, prune_all: bool) -> HeldBack:
@@ -51,7 +54,7 @@ class Holder:
         now_s = self._clock()
         suspects = _suspects(before, inventory)
         self._watch(before, inventory, suspects, now_s)
-        self._slowed, self._in_use = (), None
+        self._slowed, self._places, self._in_use = (), (), None
         for ref in suspects:
             self._flapping.let_through(ref, _form(before, inventory, ref), now_s)
         self._memory = pruning.Memory()
@@ -82,6 +85,12 @@ class Holder:
         """The instant at which something that changes too often is to be decided anew, or None."""
         return self._flapping.due_s(self._slowed)
 
+    def can_wait(self, paths: Collection[str]) -> bool:
+        """Whether what changed is only what is slowed down, so that the timed look will do."""
+        if not paths or not self._places:
+            return False
+        return all(path.startswith(self._places) for path in paths if walk.taken(path))
+
     def flaps(self) -> Mapping[ObjectRef, str]:
         """What changes too often, in words."""
         return self._flapping.flaps()
@@ -100,7 +109,7 @@ class Holder:
         held: dict[ObjectRef, Held] = {}
         for ref in suspects:
             last, form = before.in_force.get(ref), _form(before, inventory, ref)
-            if last is not None and form != last.digest and self._flapping.holds(ref, now_s):
+            if last is not None and self._flapping.holds(ref, now_s):  # also when it reads so just now
                 held[ref] = Held("Flapping", "it changes too often: the last applied form stays in force")
             else:
                 self._flapping.let_through(ref, form, now_s)
@@ -158,6 +167,11 @@ def _limits(before: Admission, inventory: Inventory) -> Prune:
     """The newest settings decide; where there are none, or refused ones, those that were in force."""
     form = inventory.resources.get(_SETTINGS) or before.in_force.get(_SETTINGS)
     return form.spec.prune if form is not None and isinstance(form.spec, Config) else Prune()
+
+
+def _place(file: str) -> str:
+    """The file of an object, or the folder of one that has a folder of its own."""
+    return file if file.count("/") < 2 else f"{file.rpartition('/')[0]}/"
 
 
 def _form(before: Admission, inventory: Inventory, ref: ObjectRef) -> str:

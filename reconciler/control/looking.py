@@ -209,6 +209,10 @@ class Looker:
         due_s = self._holder.due_s()
         return None if due_s is None else max(0.0, due_s - self._clock())
 
+    def can_wait(self, paths: Collection[str]) -> bool:
+        """Whether a hint of these paths needs no look of its own: what changes too often is seen in time."""
+        return self._holder.can_wait(paths)
+
     def _is_due(self, last: Look, held_by: Collection[str] | None) -> bool:
         """Whether the same files may be decided otherwise now."""
         return bool(last.held or last.flapping) and self._holder.is_due(held_by)

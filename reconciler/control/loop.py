@@ -386,8 +386,9 @@ class Controller:
 
     async def _watch(self) -> None:
         async for paths in self.parts.looker.source.hints(self._watched):
-            self._hints.update(paths)
-            self._soon(_WORLD)
+            if not self.parts.looker.can_wait(paths):
+                self._hints.update(paths)
+                self._soon(_WORLD)
 
     def _watched(self, why_not: str) -> None:
         self._blind = why_not

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.control import holding, once
+from reconciler.control import comparing, holding, once
 from reconciler.control.admitted import Admitted
 from reconciler.control.looking import Look, Looker, Place
 from reconciler.model.names import Kind, ObjectRef
@@ -185,7 +185,7 @@ def test_an_apply_without_a_controller_refuses_and_says_so_in_the_summary(
     assert "handler apply --prune=all" in summary
     assert len(list((desk.place.state / "status/binding").iterdir())) == 4
     assert once.preview(desk.place.config)["held"]
-    assert not once.preview(desk.place.config, prune_all=True)["held"]
+    assert not once.preview(desk.place.config, comparing.Wish(prune_all=True))["held"]
     assert not once.apply(desk.place.config, prune_all=True)["held"]
     assert not list((desk.place.state / "status/binding").iterdir())
 
@@ -233,6 +233,29 @@ def test_an_object_that_two_programs_write_is_kept_as_it_was_applied_and_said_to
     changes = sum(described(one) != described(two) for one, two in itertools.pairwise(flapping))
     assert changes <= 2, "one change in ten, then one in twenty seconds"
     assert any(held(look) == {"binding/b3": "Flapping"} for look in flapping)
+
+
+def test_while_it_waits_nothing_is_said_anew_and_its_hints_wait_for_the_timed_look(desk: Desk) -> None:
+    assert not desk.looker.can_wait(["bindings/b3.toml"])
+    fight(desk, 10)
+    said = {(str(look.held), str(look.flapping)) for look in fight(desk, 4)}
+    assert len(said) == 1, "a program that reacts to status files is not fed"
+    assert desk.looker.can_wait(["bindings/b3.toml", "bindings/.b3.toml.swp"])
+    assert not desk.looker.can_wait([]), "this says: look at everything"
+    assert not desk.looker.can_wait(["bindings/b3.toml", "bindings/b2.toml"])
+    assert not desk.looker.can_wait(["bindings/b30.toml"])
+    desk.applied()
+    assert not desk.looker.can_wait(["bindings/b3.toml"])
+
+
+def test_the_files_of_a_connector_that_flaps_are_its_folder(desk: Desk) -> None:
+    for number in range(12):
+        desk.write(connector("speaker", "say/v1", code=f"print({number % 2})\n"))
+        desk.now_s += 1
+        look = desk.saved()
+    assert {str(ref) for ref in look.held} == {"connector/speaker"}
+    assert desk.looker.can_wait(["connectors/speaker/main.py"])
+    assert not desk.looker.can_wait(["connectors/speakers/main.py"])
 
 
 def test_the_others_are_changed_at_once_while_one_flaps(desk: Desk) -> None:
