@@ -64,10 +64,11 @@ class Drift:
 
     async def check(self) -> None:
         """Find, tell, put right, and tell again; one check at a time."""
-        found = {one.key: one for one in await self._find() if one.own or told(one, self._wish)}
+        there = {one.key: one for one in await self._find()}
+        found = {key: one for key, one in there.items() if one.own or told(one, self._wish)}
         if not found and not self._open:
             return
-        self._events(found)
+        self._events(found, there)
         self._open = found
         await self._tell()
         for key, one in list(found.items()):
@@ -81,13 +82,13 @@ class Drift:
                 self._event(one, "Normal", "DriftCorrected", f"{one.message}: it is as it was left again")
         await self._tell()
 
-    def _events(self, found: Mapping[Hashable, Found]) -> None:
+    def _events(self, found: Mapping[Hashable, Found], there: Mapping[Hashable, Found]) -> None:
         """What is new, and what is over without our doing, or since we began to put it right."""
         for key, one in found.items():
             if key not in self._open:
                 self._event(one, "Warning", one.reason, one.message)
         for key, one in self._open.items():
-            if key not in found:
+            if key not in there:
                 self._event(one, "Normal", "DriftCorrected", f"{one.message}: that is over")
 
     def _event(self, one: Found, severity: str, reason: Reason, message: str) -> None:

@@ -128,6 +128,17 @@ def test_what_cannot_be_put_right_stays_told_with_why_and_is_said_once(why: str,
     assert ground.events[-1][2:] == ("DriftCorrected", "code: that is over")
 
 
+def test_what_is_no_longer_to_be_told_is_not_said_to_be_over() -> None:
+    ground = Ground({A: "report"})
+    ground.change("code", A)
+    ground.check()
+    assert ground.words(A) == "code"
+    ground.wishes[A] = "off"
+    ground.check()
+    assert ground.words(A) == ""
+    assert len(ground.events) == 1
+
+
 def test_one_cause_for_many_objects_is_one_event() -> None:
     ground = Ground()
     many = [ObjectRef(Kind.BINDING, f"b{number}") for number in range(100)]

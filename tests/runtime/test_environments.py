@@ -176,3 +176,46 @@ def test_the_controllers_own_event_loop_can_install(index: Path, tmp_path: Path)
     digest, lock = lock_of("1.0", wheel(index)[1])
     place = uvloop.run(Environments(tmp_path / "envs").build(digest, lock, print))
     assert (place / "tinything.py").stat().st_mode & 0o044 == 0o044
+
+
+def test_a_changed_environment_is_seen_also_after_a_restart_and_built_anew(
+    index: Path, tmp_path: Path
+) -> None:
+    digest, lock = lock_of("1.0", wheel(index)[1])
+
+    async def story() -> None:
+        made = Environments(tmp_path / "envs")
+        assert not made.intact(digest), "it is not there yet"
+        place = await made.build(digest, lock, lambda _: None)
+        assert made.intact(digest)
+        assert Environments(tmp_path / "envs").intact(digest)
+        (place / "tinything.py").write_text("answer = 43\n")
+        for later in (made, Environments(tmp_path / "envs")):
+            assert not later.intact(digest)
+        assert await made.rebuild(digest, lock, lambda _: None) == place
+        assert made.intact(digest)
+        assert (place / "tinything.py").read_text() == "answer = 42\n"
+        assert [path.name for path in (tmp_path / "envs").iterdir()] == [place.name]
+        (place / ".handler-seal").unlink()
+        assert made.intact(digest), "one of an earlier release is taken as it is"
+        (place / "more.py").write_text("")
+        assert not made.intact(digest)
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_built_anew_leaves_what_was_there(index: Path, tmp_path: Path) -> None:
+    path, sha256 = wheel(index)
+    digest, lock = lock_of("1.0", sha256)
+
+    async def story() -> None:
+        made = Environments(tmp_path / "envs")
+        place = await made.build(digest, lock, lambda _: None)
+        (place / "more.py").write_text("")
+        path.unlink()
+        with pytest.raises(NotBuiltError):
+            await made.rebuild(digest, lock, lambda _: None)
+        assert (place / "tinything.py").exists()
+        assert not made.intact(digest)
+
+    asyncio.run(story())
