@@ -131,7 +131,7 @@ class _Run:
         self.view.in_force = Edited(self.past.in_force)
         self.view.contracts = dict(self.past.contracts)
         if self.previous:
-            self.view.refused = dict(self.previous.refused)
+            self.view.refused = Edited(self.previous.refused)
         self.todo: dict[Kind, set[ObjectRef]] = {kind: set() for kind in _ORDER}
         same = self.previous is not None and self.previous.inventory.problems == inventory.problems
         self.said_anew = not (same and self.previous and self.previous.inventory.locks == inventory.locks)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from reconciler.admission.admit import Admission
+from reconciler.config.paths import Owner, home
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer
 from reconciler.model.names import InstanceName, Kind, ObjectRef
@@ -146,7 +147,22 @@ def _judged_anew(before: Facts, now: Facts) -> set[ObjectRef]:
     refs |= {ObjectRef(Kind.AGENT, name) for name in agents}
     if before.running != now.running:
         refs |= new.inventory.resources.keys() | new.in_force.keys()
-    return refs | {ref for ref in new.refused if _text(old, ref) is not _text(new, ref)}
+    return refs | _refused_in_other_words(old, new)
+
+
+def _refused_in_other_words(old: Admission, new: Admission) -> set[ObjectRef]:
+    """The refused objects whose text may have changed, and be refused for the same: found by the paths that
+    changed, since there may be thousands.
+    """
+    homes = [home(path) for path in moved(_files(old), _files(new))]
+    if all(one.owner in (Owner.OBJECT, Owner.PASSED_OVER) for one in homes):
+        return {ObjectRef(one.kind, one.name) for one in homes} & new.refused.keys()
+    return {ref for ref in new.refused if _text(old, ref) is not _text(new, ref)}
+
+
+def _files(admission: Admission) -> Mapping[str, bytes]:
+    tree = admission.inventory.trees.get(Layer.CONFIG)
+    return tree.files if tree else {}
 
 
 def _text(admission: Admission, ref: ObjectRef) -> bytes | None:

@@ -228,6 +228,5 @@ def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] |
     agents = {ref.name for ref in refs if ref.kind is Kind.AGENT}
     names = moved(before.selections, after.selections)
     agents |= {name for name in names if before.selections.get(name) != after.selections.get(name)}
-    if before.refused is not after.refused:
-        agents |= {ref.name for ref in before.refused.keys() | after.refused.keys() if ref.kind is Kind.AGENT}
+    agents |= {ref.name for ref in moved(before.refused, after.refused) if ref.kind is Kind.AGENT}
     return {ref.name for ref in refs if ref.kind is Kind.BINDING}, agents
