@@ -67,9 +67,10 @@ def steps(desired: RouteTable, now: Standing) -> tuple[Step, ...]:
     """
     served = serving.serve(desired, now.table, now.proven)
     needed = {**served.recipes, **(now.pinned or {}), **desired.recipes}
-    declared = now.declared if isinstance(now.declared, Mapping) else dict.fromkeys(now.declared)
-    declare = [Declare(name, needed[name]) for name in sorted(needed.keys() - declared.keys())]
+    declared = now.declared if type(now.declared) is dict else dict.fromkeys(now.declared)
+    # Sets against plain dicts: those compare by the hashes they keep, and there may be thousands of names.
+    declare = [Declare(name, needed[name]) for name in sorted(set(needed).difference(declared))]
     prove = [Prove(name) for name in serving.to_prove(desired, served, now.proven)]
     swap = [] if served is now.table else [SwapRoutes(served)]
-    retire = [Retire(name) for name in sorted(declared.keys() - needed.keys())]
+    retire = [Retire(name) for name in sorted(set(declared).difference(needed))]
     return (*declare, *prove, *swap, *retire)

@@ -254,8 +254,9 @@ def test_what_failed_is_known_to_be_bad_over_a_restart_until_it_is_edited(place:
     assert "known to be bad" in late.stderr
     assert "within 100 s" not in late.stderr
     place.kill()
+    place.write("handler.toml", 'apiVersion = "handler.config/v1"\n[reconcile]\nscanSeconds = 0.1\n')
     place.start()
-    place.handler("status", check=False)
+    settled(place)  # to look at what is known to be bad writes nothing
     assert place.condition("binding", "bad", "Stalled")["status"] == "True"
     since = told.removeprefix("it failed 5 times ").partition(",")[0]
     assert synced(place, "bad").startswith(f"it failed 6 times {since}, ")
@@ -264,6 +265,22 @@ def test_what_failed_is_known_to_be_bad_over_a_restart_until_it_is_edited(place:
     connector(place, "dies", SAYS.format(word="mended"))
     wait_for(lambda: word(place) == "mended", "the mended one serves")
     assert place.condition("binding", "bad", "Stalled") == {}
+
+
+def test_what_this_machine_lacks_is_not_the_connectors_fault_and_is_tried_on(place: House) -> None:
+    connector(place, "says-two", SAYS.format(word="two"))
+    text = (place.config / "connectors/says-two/connector.toml").read_text()
+    place.write("connectors/says-two/connector.toml", text + '[sandbox]\nprograms = ["no-such-engine"]\n')
+    binding(place, "lacking", "says-two")
+    place.start()
+    place.handler("apply", "--wait")
+    place.handler("rebind", "clerk", "ocr", "lacking")
+    wait_for(lambda: "no-such-engine" in synced(place, "lacking"), "it is said")
+    late = place.handler("apply", "--wait", "--timeout", "3", check=False)
+    assert late.returncode == 3
+    assert word(place) == "one"
+    assert place.condition("binding", "lacking", "Stalled") == {}
+    assert not (place.state / "bad.json").exists()
 
 
 def test_the_old_one_serves_while_the_new_one_fails_its_smoke_cases(place: House) -> None:

@@ -49,6 +49,10 @@ def test_five_ends_within_a_minute_are_a_crash_loop_until_one_serves() -> None:
         state = state if turn == LOOP_ENDS - 1 else state.started(now)
     assert state.wait_s(now) == LONGEST_BACK_OFF_S
     assert state.started(now + 60).ended("exit 1", None, "", now + 61).reason == "CrashLoop"
+    forgiven = state.forgiven()  # a person asked for it
+    assert (forgiven.wait_s(now), forgiven.reason, forgiven.message) == (0, None, state.message)
+    assert forgiven.started(now).ended("exit 1", None, "", now + 1).reason is None
+    assert STARTING.forgiven() is STARTING
     served = state.started(now + 60).answering()
     assert served.reason is None
     assert served.ended("exit 1", "OutOfMemory", "", now + 200).reason == "OutOfMemory"
