@@ -1,9 +1,9 @@
 """What ``diff`` and ``apply`` answer: two sides side by side, with what runs, as one report.
 
 The older side is what is in force, or a commit; the newer one the configuration as an explicit apply would
-decide it, or a commit. The same tree is judged a second time as the loop alone would judge it, so that what
-only a person's apply does is told. A side that cannot be read ends the comparison (OSError with the reason):
-a report is whole or there is none. Nothing here takes a lock, writes, or changes what a looker remembers.
+decide it, or a commit. What only a person's apply does, and the loop alone would not, is told. A side that
+cannot be read ends the comparison (OSError with the reason): a report is whole or there is none. Nothing here
+takes a lock, writes, or changes what a looker remembers.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,14 +17,15 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.looking import Look, Looker, Place
 from reconciler.control.sessions import Session
 from reconciler.control.source import Gone
-from reconciler.model.inventory import Layer, Tree
-from reconciler.model.names import InstanceName
+from reconciler.model.inventory import Tree
+from reconciler.model.names import InstanceName, ObjectRef
+from reconciler.model.status import Held
 from reconciler.plan import blast
 from reconciler.plan.impact import Side, Waits, impact
 from reconciler.plan.losses import NOTHING as NOTHING_RUNS
 from reconciler.plan.losses import Live, Open
 
-NOBODY: Mapping[InstanceName, str] = MappingProxyType({})
+NOBODY: Mapping[Any, Any] = MappingProxyType({})
 
 
 def side(look: Look | None) -> Side | None:
@@ -65,9 +66,7 @@ def preview(looker: Looker, runs: Live, wish: Wish = NOTHING, tree: Tree | None 
     if wish.rev and tree is None:
         tree = committed(looker.source.root, wish.rev)
     look = readable(looker.preview(tree, prune_all=wish.prune_all))
-    newest = look.admission.inventory.trees[Layer.CONFIG]
-    alone = readable(looker.preview(newest, in_use=_in_use(runs)))
-    return report(before, look, runs, alone)
+    return report(before, look, runs, looker.would_wait(look, _in_use(runs)))
 
 
 def unmoved(looker: Looker, expected: str) -> None:
@@ -96,17 +95,18 @@ def committed(config: Path, rev: str) -> Tree:
     return found
 
 
-def report(before: Look | None, look: Look, runs: Live, alone: Look | None = None) -> dict[str, Any]:
-    """A decided look as ``apply`` and ``diff`` answer it. ``alone``: the same tree, as the loop would decide
-    it without a person's apply.
+def report(
+    before: Look | None, look: Look, runs: Live, waits: Mapping[ObjectRef, Held] = NOBODY
+) -> dict[str, Any]:
+    """A decided look as ``apply`` and ``diff`` answer it. ``waits``: what would be held back were this tree
+    only saved; what waits for an explicit apply is told.
     """
-    alone_held = alone.held.items() if alone else ()
-    explicit = {ref: why for ref, why in alone_held if why.reason == "AwaitingApply" and ref not in look.held}
-    waits = Waits(look.held, explicit)
+    asked = {ref: why for ref, why in waits.items() if why.reason == "AwaitingApply" and ref not in look.held}
+    told = Waits(look.held, asked)
     old, new = side(before), Side(look.admission, look.desired)
-    changes = impact(old, new, runs, waits)
+    changes = impact(old, new, runs, told)
     return {
-        **blast.as_json((old, new), runs, waits, changes),
+        **blast.as_json((old, new), runs, told, changes),
         "problems": [say.problem_json(problem) for problem in look.admission.problems],
         "refused": sorted(str(ref) for ref in look.admission.refused),
         "waiting": sorted(str(ref) for ref in look.held),

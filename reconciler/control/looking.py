@@ -240,26 +240,23 @@ class Looker:
             settings = load.inventory({Layer.CONFIG: Tree(tree.revision, alone)}).config()
         return settings.reconcile.mode == "manual"
 
-    def preview(
-        self,
-        tree: Tree | None = None,
-        *,
-        prune_all: bool = False,
-        in_use: Collection[str] | None = None,
-    ) -> Look | Busy | Gone:
+    def preview(self, tree: Tree | None = None, *, prune_all: bool = False) -> Look | Busy | Gone:
         """What an explicit apply would decide of the configuration, or of this ``tree``, changing nothing
-        (not even what this looker remembers). With ``in_use``, the bindings of open sessions: what a saved
-        edit alone would.
+        (not even what this looker remembers).
         """
         found = tree if tree is not None else self._chosen().found
         if not isinstance(found, Tree):
             return found
-        hold = (
-            partial(self._holder.would_hold, prune_all=prune_all)
-            if in_use is None
-            else partial(self._holder.would_wait, in_use=in_use)
-        )
+        hold = partial(self._holder.would_hold, prune_all=prune_all)
         return self._judge({**self._trees, Layer.CONFIG: found}, hold)
+
+    def would_wait(self, previewed: Look, in_use: Collection[str]) -> HeldBack:
+        """What would be left as it was, were the files only saved as they were previewed; ``in_use``: the
+        bindings of open sessions.
+        """
+        if self.last is None:
+            return {}
+        return self._holder.would_wait(self.last.admission, previewed.admission.inventory, in_use)
 
     def _judge(self, trees: Mapping[Layer, Tree], hold: Callable[[Admission, Inventory], HeldBack]) -> Look:
         before = self.last.admission if self.last else None
