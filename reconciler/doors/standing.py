@@ -99,26 +99,8 @@ def document(given: str | None, kind: str, name: str) -> dict[str, object]:
     return _document(path, config)
 
 
-def sessions(given: str | None, agent: str) -> list[dict[str, object]]:
-    """The sessions of an agent that are kept now, as their files have them."""
-    return [
-        one
-        for one in _sessions(given)
-        if agent in [told.get("agent") for told in _records(one.get("agents"))]
-    ]
-
-
-def sessions_on(given: str | None, binding: str) -> list[dict[str, object]]:
-    """The sessions of anyone that have a route to a binding."""
-    return [
-        one
-        for one in _sessions(given)
-        for told in _records(one.get("agents"))
-        if binding in [route.get("binding") for route in _records(told.get("routes"))]
-    ]
-
-
-def _sessions(given: str | None) -> list[dict[str, object]]:
+def sessions(given: str | None, *, agent: str = "", binding: str = "") -> list[dict[str, object]]:
+    """The sessions that are kept now, as their files have them: of an agent, or with a route to a binding."""
     folder = f"{folders.places(given)[1]}/sessions"
     found = []
     for name in _names(folder, ".json"):
@@ -126,7 +108,9 @@ def _sessions(given: str | None) -> list[dict[str, object]]:
             one = json.loads(_text(f"{folder}/{name}", _MOST))
         except ValueError:
             continue  # it is being written, or is of another version
-        if isinstance(one, dict):
+        told = _records(one.get("agents")) if isinstance(one, dict) else []
+        routes = [route.get("binding") for pinned in told for route in _records(pinned.get("routes"))]
+        if (agent and agent in [pinned.get("agent") for pinned in told]) or (binding and binding in routes):
             found.append(one)
     return found
 

@@ -75,11 +75,11 @@ def _found(settings: usage.Settings, word: str) -> tuple[offline.Look, ObjectRef
 def _meaning(settings: usage.Settings, ref: ObjectRef) -> str:
     """What a suspension does to the sessions that are open now."""
     if ref.kind is Kind.AGENT:
-        count = len(standing.sessions(settings.config, ref.name))
+        count = len(standing.sessions(settings.config, agent=ref.name))
         open_ones = columns.counted(count, "open session")
         stay = f"its {open_ones} {'goes' if count == 1 else 'go'} on" if count else "none is open"
         return f"New sessions of {ref.name} are refused; {stay}."
-    count = len(standing.sessions_on(settings.config, ref.name))
+    count = len(standing.sessions(settings.config, binding=ref.name))
     touched = f", in {columns.counted(count, 'open session')} too" if count else ""
     return f"New calls to {ref.name} end unavailable{touched}; calls under way are finished."
 

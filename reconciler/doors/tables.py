@@ -395,7 +395,7 @@ def _declared(document: dict[str, object], settings: usage.Settings) -> list[lis
         ("settings", ", ".join(f"{key} = {json.dumps(values[key], ensure_ascii=False)}" for key in values)),
     ]
     if kind == "agent":
-        count = len(standing.sessions(settings.config, name))
+        count = len(standing.sessions(settings.config, agent=name))
         rows.append(("sessions", f"{count} open" if count else "none is open"))
     if kind == "binding":
         path = standing.log_path(settings.config, name)
