@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.control import folders
-from reconciler.doors import columns, problems, scaffolding
+from reconciler.doors import columns, offline, problems, scaffolding
 from tests.doors.conftest import World
+from tests.kit.repos import Repo
 
 Golden = Callable[[str, str], None]
 
@@ -132,3 +133,13 @@ def test_widths_are_those_of_a_terminal() -> None:
 )
 def test_ages_are_short(seconds: float, text: str) -> None:
     assert columns.age(seconds) == text
+
+
+def test_a_bare_repository_is_judged_at_its_head(tmp_path: Path) -> None:
+    repo = Repo(tmp_path / "work")
+    repo.commit({"handler.toml": 'apiVersion = "handler.config/v1"\nnonsense = 1\n'})
+    bare = tmp_path / "bare.git"
+    repo.git("clone", "-q", "--bare", str(repo.root), str(bare))
+    look = offline.look(bare)
+    assert look.tree.revision == f"main@sha1:{repo.head()}"
+    assert [problem.code for problem in look.admission.problems] == ["S101"]
