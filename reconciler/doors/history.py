@@ -18,8 +18,7 @@ def run(settings: usage.Settings, subject: str) -> int:
     if not subject:
         found = _records(seen.summary.get("history"))
         rolled = seen.summary.get("rollback")
-        served = str(seen.summary.get("servingRevision") or "")
-        _print(settings, found, _revisions(found, served))
+        _print(settings, found, _revisions(found))
         if isinstance(rolled, dict) and settings.output in ("", "table", "wide"):
             sys.stdout.write(
                 f"Rolled back: {tables.revision(str(rolled.get('revision')))} is served instead of "
@@ -53,14 +52,14 @@ def _print(settings: usage.Settings, found: list[dict[str, object]], rows: list[
         sys.stdout.write(columns.table(rows, paint, colours))
 
 
-def _revisions(found: list[dict[str, object]], served: str) -> list[list[str]]:
+def _revisions(found: list[dict[str, object]]) -> list[list[str]]:
     rows = [["", "REVISION", "CONTENT", "STATUS", "ADMITTED", "TIMES", "TOOK", "ALSO"]]
     for one in found:
         refused = one.get("refused")
         status = f"{one.get('status')} ({refused} refused)" if refused else str(one.get("status"))
         also = one.get("also")
         names = ", ".join(tables.revision(str(name)) for name in also) if isinstance(also, list) else ""
-        mark = "*" if one.get("revision") == served else ""
+        mark = "*" if one is found[0] else ""  # the newest is what is in force
         rows.append(
             [mark, tables.revision(str(one.get("revision"))), _short(one), status, *_told(one), names]
         )

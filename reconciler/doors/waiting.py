@@ -149,17 +149,21 @@ def _cause(found: dict[str, dict[str, str]]) -> str:
 
 
 def _look(settings: usage.Settings, asked: Wish) -> Seen:
+    """What there is now; what cannot be read may be by and by, so it is waited for."""
     try:
         seen = standing.read(settings.config)
+        return verdict(asked, seen, _document(settings, asked, seen))
     except standing.Unreadable as fault:
         return Seen(why=str(fault))
-    document: dict[str, object] | None = seen.summary
-    if asked.name:
-        try:
-            document = standing.document(settings.config, asked.kind, asked.name)
-        except standing.Unknown:
-            document = None
-    return verdict(asked, seen, document)
+
+
+def _document(settings: usage.Settings, asked: Wish, seen: Standing) -> dict[str, object] | None:
+    if not asked.name:
+        return seen.summary
+    try:
+        return standing.document(settings.config, asked.kind, asked.name)
+    except standing.Unknown:
+        return None
 
 
 def _ended(settings: usage.Settings, asked: Wish, seen: Seen) -> int:

@@ -153,3 +153,11 @@ def test_a_change_that_comes_later_is_seen(world: World) -> None:
     thread.join()
     assert ran.code == 0
     assert json.loads(ran.out)["condition"] == asked.condition
+
+
+def test_a_file_that_cannot_be_read_now_is_waited_for(world: World) -> None:
+    statuses(world.state, "True", "ReconcileSuccess")
+    (world.state / "status/agent/clerk.json").write_text("{")
+    ran = world.handler("wait", "agent/clerk", "--timeout", "0.2")
+    assert ran.code == 3
+    assert "it is not JSON" in ran.err
