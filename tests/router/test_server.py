@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -994,5 +995,50 @@ def test_answers_of_calls_that_end_together_all_arrive() -> None:
                 sent.answer(text="y")
             for agent in (one, two):
                 assert [(await agent.message())["id"] for _ in range(10)] == list(range(10))
+
+    run(test)
+
+
+@pytest.mark.parametrize("harm", ["unlink", "exchange", "folder"])
+def test_a_socket_that_was_taken_away_is_there_again_and_its_connections_stay(harm: str) -> None:
+    async def test() -> None:
+        async with stage_set(FakeLane(stage.echoing)) as play, play.agent("echo") as agent:
+            assert play.router.unreachable() == {}
+            path = play.folder / "echo.sock"
+            if harm == "folder":
+                shutil.rmtree(play.folder)
+            else:
+                path.unlink()
+            if harm == "exchange":
+                with socket.socket(socket.AF_UNIX) as other:
+                    other.bind(str(path))
+            lost = ("echo", "services") if harm == "folder" else ("echo",)
+            assert play.router.unreachable() == {"s/1": lost}
+            await play.router.listen_again("s/1", lost)
+            assert play.router.unreachable() == {}
+            agent.call("a", "echo_say", text="old")
+            assert (await agent.message())["result"]["structuredContent"] == {"text": "old"}
+            for name in ("echo", "services"):
+                async with play.agent(name) as newcomer:
+                    newcomer.call("b", "echo_say", text="new")
+                    assert (await newcomer.message())["result"]["structuredContent"] == {"text": "new"}
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    run(test)
+
+
+def test_what_is_no_socket_stays_and_the_door_is_tried_again() -> None:
+    async def test() -> None:
+        async with stage_set(FakeLane(stage.echoing)) as play:
+            path = play.folder / "echo.sock"
+            path.unlink()
+            path.write_text("mine")
+            with pytest.raises(FileExistsError, match="is not a socket"):
+                await play.router.listen_again("s/1", ("echo",))
+            assert path.read_text() == "mine"
+            assert play.router.unreachable() == {"s/1": ("echo",)}
+            path.unlink()
+            await play.router.listen_again("s/1", ("echo",))
+            assert play.router.unreachable() == {}
 
     run(test)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import host
-from reconciler.runtime.supervisor import Unready
+from reconciler.runtime.supervisor import Altered, Unready
 from tests.runtime.rig import OBEDIENT, PATIENCE_S, Rig, descendants, pinned, recipe, rig, run
 
 pytestmark = pytest.mark.slow
@@ -348,5 +349,40 @@ def test_unknown_names_are_answered() -> None:
         with pytest.raises(Unready, match="not declared"):
             await made.supervisor.ready(unknown)
         await made.supervisor.retire(unknown)
+
+    play(story)
+
+
+def test_what_was_changed_under_an_instance_is_found_and_its_process_replaced_between_calls() -> None:
+    async def story(made: Rig) -> None:
+        name = await made.declare()
+        code = pinned()
+        assert await made.supervisor.altered() == Altered()
+        endpoint, line = await made.open(name)
+        assert await made.supervisor.altered() == Altered()
+        place = made.base / "state/objects" / code.digest
+        (place / "main.py").chmod(0o644)
+        (place / "main.py").write_bytes(b"evil")
+        shutil.rmtree(made.base / "run/i" / str(name))
+        found = await made.supervisor.altered()
+        assert (found.code, found.cut_off) == ({code.digest}, {name})
+        await made.supervisor.repin(code)
+        assert (place / "main.py").read_bytes() == code.files["main.py"]
+        made.supervisor.hold(name)
+        made.supervisor.renew(name)
+        assert await run(line, "answer = 1") == 1, "a call that runs is not cut off"
+        made.supervisor.release(name)
+        async with asyncio.timeout(PATIENCE_S):
+            await endpoint.ended
+        other, _ = await made.open(name)
+        assert other.pid != endpoint.pid
+        assert await made.supervisor.altered() == Altered()
+        assert (made.phase(name).restarts, made.phase(name).vanished) == (1, False)
+        os.kill(other.pid, signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE_S):
+            await other.ended
+        assert made.phase(name).vanished
+        await made.open(name)
+        assert not made.phase(name).vanished
 
     play(story)
