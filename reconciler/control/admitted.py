@@ -145,7 +145,7 @@ class Admitted:
 
     def _append(self, changes: batches.Changes, note: Note) -> None:
         files, live = self._files, self._live_bytes
-        weight = self._weight + history.change(files, changes)
+        weight = self._weight + batches.change(files, changes)
         for path, kept in changes.items():
             live += len(kept.data if kept else b"") - (len(files[path].data) if path in files else 0)
         batch, size = batches.encoded(changes, note), self._size_bytes or 0
@@ -158,7 +158,7 @@ class Admitted:
             self._size_bytes = None  # until it is known to be there, nothing is known
             _append_at(self._path, size, batch)
             self._size_bytes = size + len(batch)
-        history.edit(files, changes)
+        batches.edit(files, changes)
         self._live_bytes, self._weight = live, weight
         self._seals.note("")
         self.history = history.noted(self.history, batches.digest(weight), note)

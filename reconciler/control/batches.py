@@ -104,6 +104,26 @@ def digest(whole: int) -> str:
     return hashlib.sha256(whole.to_bytes(64, "big")).hexdigest()
 
 
+def change(files: Files, changes: Changes) -> int:
+    """What changes do to the sum of the files' weights."""
+    found = 0
+    for path, kept in changes.items():
+        if (old := files.get(path)) is not None:
+            found -= weight(path, old)
+        if kept is not None:
+            found += weight(path, kept)
+    return found
+
+
+def edit(files: dict[str, Kept], changes: Changes) -> None:
+    """Make the changes in place."""
+    for path, kept in changes.items():
+        if kept is None:
+            files.pop(path, None)
+        else:
+            files[path] = kept
+
+
 def _seal(body: bytes, told: Mapping[str, Any]) -> str:
     whole = hashlib.sha256(body)
     whole.update(str(told.get("revision", "")).encode())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.control import batches
-from reconciler.control.batches import Batch, Changes, Files, Kept, Note
+from reconciler.control.batches import Batch, Files, Kept, Note
 from reconciler.control.status import iso
 from reconciler.model.inventory import Tree
 
@@ -44,6 +44,12 @@ class Past:
 
     entry: Entry
     files: Files
+
+    def tree(self) -> Tree:
+        """Its files as a tree that may be admitted again."""
+        executable = frozenset(path for path, kept in self.files.items() if kept.executable)
+        files = {path: kept.data for path, kept in self.files.items()}
+        return Tree(self.entry.revision, files, {}, executable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,8 @@ def replayed(found: Iterable[Batch]) -> Replay:
     marks: dict[str, int] = {}
     whole, end = 0, 0
     for number, batch in enumerate(found):
-        whole += change(files, batch.changes)
-        edit(files, batch.changes)
+        whole += batches.change(files, batch.changes)
+        batches.edit(files, batch.changes)
         digest, end = batches.digest(whole), batch.end
         entries = noted(entries, digest, batch.note)
         marks[digest] = number
@@ -92,30 +98,10 @@ def pasts(found: Sequence[Batch]) -> tuple[Past, ...]:
     snapshots: dict[int, Files] = {}
     wanted = set(replay.marks.values())
     for number, batch in enumerate(found):
-        edit(files, batch.changes)
+        batches.edit(files, batch.changes)
         if number in wanted:
             snapshots[number] = dict(files)
     return tuple(Past(entry, snapshots[replay.marks[entry.digest]]) for entry in replay.entries)
-
-
-def change(files: Files, changes: Changes) -> int:
-    """What changes do to the sum of the files' weights."""
-    found = 0
-    for path, kept in changes.items():
-        if (old := files.get(path)) is not None:
-            found -= batches.weight(path, old)
-        if kept is not None:
-            found += batches.weight(path, kept)
-    return found
-
-
-def edit(files: dict[str, Kept], changes: Changes) -> None:
-    """Make the changes in place."""
-    for path, kept in changes.items():
-        if kept is None:
-            files.pop(path, None)
-        else:
-            files[path] = kept
 
 
 def compacted(newest_first: Sequence[Past]) -> bytes:
@@ -142,12 +128,6 @@ def read(path: Path) -> tuple[Past, ...]:
     except FileNotFoundError:
         return ()
     return pasts(list(batches.decoded(data)))
-
-
-def tree(past: Past) -> Tree:
-    """The files of an entry, as a tree that may be admitted again."""
-    executable = frozenset(path for path, kept in past.files.items() if kept.executable)
-    return Tree(past.entry.revision, {path: kept.data for path, kept in past.files.items()}, {}, executable)
 
 
 def tree_digest(found: Tree) -> str:

@@ -77,7 +77,7 @@ class Rolling:
         if past is None:
             _LOG.warning("revision %s is not kept any more: the source is served", current.revision)
             return
-        self.current, self._tree = current, history.tree(past)
+        self.current, self._tree = current, past.tree()
 
     def instead_of(self, tree: Tree) -> Tree:
         """What is to be served where the source reads like this: the tree itself without a rollback, or once
@@ -115,7 +115,7 @@ class Rolling:
             "at": current.at,
         }
         atomic.write(self._path, orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
-        self.current, self._tree, self._compared = current, history.tree(past), (source, True)
+        self.current, self._tree, self._compared = current, past.tree(), (source, True)
         return self._tree
 
     def end(self) -> None:

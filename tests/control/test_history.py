@@ -43,8 +43,8 @@ def test_the_last_five_are_kept_the_newest_first_and_survive_a_restart(tmp_path:
     again.load()
     assert again.history == store.history
     found = history.read(tmp_path / "journal")
-    assert [dict(history.tree(past).files) for past in found] == trees[:1:-1]
-    assert [history.tree_digest(history.tree(past)) for past in found] == [e.digest for e in store.history]
+    assert [dict(past.tree().files) for past in found] == trees[:1:-1]
+    assert [history.tree_digest(past.tree()) for past in found] == [e.digest for e in store.history]
 
 
 def test_the_same_content_again_comes_to_the_front_and_is_counted(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_same_content_again_comes_to_the_front_and_is_counted(tmp_path: Path
     assert (second.revision, second.note.count) == ("r1", 1)
     past = Admitted(tmp_path).past(second.digest)
     assert past is not None
-    assert dict(history.tree(past).files) == trees[1]
+    assert dict(past.tree().files) == trees[1]
 
 
 def test_another_name_of_what_is_in_force_is_no_other_entry(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_writing_the_journal_anew_loses_no_entry(tmp_path: Path, monkeypatch: py
     assert [entry.revision for entry in store.history] == ["r61", "r60", "r57", "r56", "r55"]
     found = history.read(tmp_path / "journal")
     assert tuple(past.entry for past in found) == store.history
-    assert [dict(history.tree(past).files) for past in found] == [trees[n] for n in (61, 60, 57, 56, 55)]
+    assert [dict(past.tree().files) for past in found] == [trees[n] for n in (61, 60, 57, 56, 55)]
 
 
 def test_revisions_that_differ_by_too_much_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
