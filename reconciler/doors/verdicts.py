@@ -27,7 +27,7 @@ LASTING = frozenset(
     (
         "SchemaInvalid", "UnknownField", "UnresolvedReference", "MissingRequirement", "FrozenModified",
         "EgressDenied", "SecretUnresolved", "SecretEcho", "Suspended", "DuplicateName", "MergeConflict",
-        "NotBuilt", "WaitsFor", "PruneBlocked", "AwaitingApply", "RolledBack", "SandboxUnavailable",
+        "NotBuilt", "WaitsFor", "PruneBlocked", "AwaitingApply", "RolledBack", "SourceRefused", "SandboxUnavailable",
         "UnsupportedFact", "Withheld", "ModelMissing", "ModelSubstituted", "ProfileMutated", "Uncontained",
         "ProbeOff", "LastGoodRetained",
     )
