@@ -28,8 +28,8 @@ LASTING = frozenset(
         "SchemaInvalid", "UnknownField", "UnresolvedReference", "MissingRequirement", "FrozenModified",
         "EgressDenied", "SecretUnresolved", "SecretEcho", "Suspended", "DuplicateName", "MergeConflict",
         "NotBuilt", "WaitsFor", "PruneBlocked", "AwaitingApply", "RolledBack", "SourceRefused",
-        "SandboxUnavailable", "UnsupportedFact", "Withheld", "ModelMissing", "ModelSubstituted", "ProfileMutated",
-        "Uncontained", "ProbeOff", "LastGoodRetained",
+        "SandboxUnavailable", "UnsupportedFact", "Withheld", "ModelMissing", "ModelSubstituted",
+        "ProfileMutated", "Uncontained", "ProbeOff", "LastGoodRetained",
     )
 )  # fmt: skip
 
