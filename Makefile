@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fmt flows golden schemas docs bench
+.PHONY: help setup demo test check lint fmt flows golden schemas docs bench bench-reconcile
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,3 +50,6 @@ docs: setup  ## write the tables of the docs from the code, and check that their
 
 bench: setup  ## every benchmark: ratios against floors in one run
 	for one in router reconcile coldstart cli; do $(PY) benchmarks/$$one.py || exit 1; done
+
+bench-reconcile: setup  ## how long a reconcile takes and what it costs at rest, beside floors and peers
+	$(PY) benchmarks/reconcile.py

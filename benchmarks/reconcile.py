@@ -1,22 +1,30 @@
 """How long a reconcile takes: from files on disk to a new desired state, beside its floors in the same run.
 
-python benchmarks/reconcile.py [--objects 10 1000 10000] [--rounds 7]
+python benchmarks/reconcile.py [--objects 10 1000 10000] [--rounds 7] [--served 1000] [--kept 10000]
 
 Floors: `stat every file`, and `stat + read + tomllib` of every file (what any reader of such a folder
 pays), and `read + parse` of one file. Ours: a cold pass (scan twice, load, admit, desire, diff: nothing
 remembered), a no-op pass (nothing changed), and one known file that changed (hint, load, admit, desire,
-diff). Medians; the ratios count.
+diff). A checkout is half of the files changed at once: one generation, beside a cold pass. Medians of CPU
+time, which others on the machine disturb least; the ratios count.
 
 End to end: a controller of its own serves a configuration; from the rename of one file to the new status file
-of its object, beside the rename as raw inotify hears of it, of the same edits.
+of its object, beside the rename as raw inotify hears of it, of the same edits, and beside watchfiles as it
+comes; and what the controller uses while nothing happens.
+
+Memory: the proportional set size of a process that holds the desired state of so many objects, less that of
+one which holds ten; and what two thousand edits add. Checking: `handler validate` beside `taplo lint` with
+the same schemas, where taplo is installed (PyPI has it; $TAPLO names it elsewhere).
 """
 
 import argparse
+import asyncio
 import contextlib
 import ctypes
 import gc
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -31,13 +39,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import watchfiles
+
 from reconciler.admission import frozen
 from reconciler.admission.admit import Admission, admit
 from reconciler.config import load, lock
 from reconciler.control.source import Source
 from reconciler.model.inventory import Layer, Lock, Tree
 from reconciler.model.names import Kind
-from reconciler.plan import diff
+from reconciler.plan import diff, serving
 from reconciler.plan.desired import Desired, desire
 
 _KIT, _HOME = "0" * 64, "/home/nobody"
@@ -46,10 +56,13 @@ _FLOORS = {
     "cold": "floor: stat+read+tomllib",
     "no-op": "floor: stat all",
     "one file": "floor: read+parse one",
+    "checkout of half": "cold",
 }
-_GOALS = {"cold": 0.7, "no-op": 1.2, "one file": 3.0}  # times their floor
+_GOALS = {"cold": 0.7, "no-op": 1.2, "one file": 3.0, "checkout of half": 1.5}  # times their floor
 
 _ENOUGH_MS = 2_000
+_IDLE_S = 5.0
+_EDITS = 2_000
 _WARM = 3  # edits that are not counted: a controller that just started may not watch yet
 
 
@@ -75,7 +88,8 @@ class World:
         old = self.desired
         generation = old.table.generation + 1 if old else 1
         self.desired = desire(self.admission, generation=generation, kit=_KIT, home=_HOME, previous=old)
-        diff.steps(self.desired, old.recipes if old else (), old.table if old else None)
+        table = old.table if old else serving.NOTHING
+        diff.steps(self.desired.table, diff.Standing(table.recipes, table))
 
 
 def write(root: Path, objects: int) -> None:
@@ -169,9 +183,9 @@ def timed(
     taken = []
     for number in range(rounds):
         prepare(number)
-        start = time.perf_counter()
+        start = time.process_time()
         act()
-        taken.append((time.perf_counter() - start) * 1e3)
+        taken.append((time.process_time() - start) * 1e3)
         if sum(taken) > _ENOUGH_MS:
             break
     return statistics.median(taken)
@@ -203,6 +217,17 @@ def measure(root: Path, rounds: int) -> Mapping[str, float]:
         rounds * 3, lambda: tomllib.loads(edited.read_bytes().decode()), edit
     )
     figures["one file"] = timed(rounds * 3, lambda: world.look("bindings/ocr-0.toml"), edit)
+    files = sorted((root / "bindings").glob("*.toml"))
+
+    def checkout(turn: int) -> None:
+        for number, path in enumerate(files):
+            (root / ".beside").write_text(_binding(number, f"c{turn}"))
+            (root / ".beside").rename(path)
+
+    assert world.desired is not None
+    generation = world.desired.table.generation
+    figures["checkout of half"] = timed(few, world.look, checkout)
+    assert world.desired.table.generation <= generation + few, "a checkout is one generation"
     return figures
 
 
@@ -236,9 +261,9 @@ class Inotify:
 
 
 @contextlib.contextmanager
-def controller(config: Path, beside: Path, bindings: int) -> Iterator[Path]:
+def controller(config: Path, beside: Path, bindings: int) -> Iterator[tuple[Path, int]]:
     """A controller of this configuration in a process of its own, once it told of so many bindings; the
-    folder of its status files.
+    folder of its status files, and its number.
     """
     state = beside / "state"
     environment = {**os.environ, "HANDLER_STATE": str(state), "HANDLER_RUN": str(beside / "run")}
@@ -247,29 +272,35 @@ def controller(config: Path, beside: Path, bindings: int) -> Iterator[Path]:
     with (beside / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while len(list((state / "status/binding").glob("*.json"))) < bindings:
             if process.poll() is not None or time.monotonic() > until:
                 raise OSError(f"the controller does not serve: {(beside / 'log').read_text()[-2000:]}")
             time.sleep(0.05)
-        yield state / "status"
+        yield state / "status", process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
 
 
-def end_to_end(objects: int, edits: int) -> tuple[list[float], list[float]]:
-    """Rename to inotify, and rename to status file, in milliseconds."""
+def end_to_end(objects: int, edits: int) -> tuple[list[float], list[float], float]:
+    """Rename to inotify, and rename to status file, in milliseconds; and the share of a core that the
+    controller uses while nothing happens.
+    """
     folder = Path(tempfile.mkdtemp(prefix="handler-e2e-"))
     config = folder / "config"
     for number in range(objects // 2):
         _put(config / f"bindings/b-{number}.toml", _used(number))
-        text = f'apiVersion = "handler.agent/v1"\nservices = {{ ocr = "b-{number}" }}\n'
+        choice = f'{{ binding = "b-{number}", version = 2 }}'
+        text = f'apiVersion = "handler.agent/v1"\nservices = {{ ocr = {choice} }}\n'
         _put(config / f"agents/a-{number}.toml", text)
     floor, ours = [], []
     try:
-        with controller(config, folder, objects // 2) as status:
-            time.sleep(1.0)
+        with controller(config, folder, objects // 2) as (status, pid):
+            time.sleep(3.0)  # it has come to rest
+            idle = -_cpu_s(pid)
+            time.sleep(_IDLE_S)
+            idle = (idle + _cpu_s(pid)) / _IDLE_S
             edited, said = Inotify(config / "bindings"), Inotify(status / "binding")
             for number in range(edits + _WARM):
                 _put(folder / "beside", _used(number + 10**6))
@@ -281,7 +312,95 @@ def end_to_end(objects: int, edits: int) -> tuple[list[float], list[float]]:
                 time.sleep(0.15)
     finally:
         shutil.rmtree(folder)
-    return floor[_WARM:], ours[_WARM:]
+    return floor[_WARM:], ours[_WARM:], idle
+
+
+def _cpu_s(pid: int) -> float:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+async def _by_watchfiles(folder: Path, edits: int) -> list[float]:
+    """Rename to what watchfiles tells as it comes, in milliseconds."""
+    took: list[float] = []
+    changes = watchfiles.awatch(folder, yield_on_timeout=True, rust_timeout=500)
+    await anext(changes)  # it stands
+    for number in range(edits):
+        _put(folder.parent / "beside", str(number))
+        start = time.perf_counter()
+        (folder.parent / "beside").rename(folder / "a.toml")
+        while not await anext(changes):
+            pass
+        took.append((time.perf_counter() - start) * 1e3)
+    return took
+
+
+def kept(objects: int) -> tuple[float, float]:
+    """PSS in KB of this process with so many objects decided, and what edits add to it."""
+    folder = Path(tempfile.mkdtemp(prefix="handler-kept-"))
+    try:
+        write(folder, objects)
+        world = World(Source(folder, Layer.CONFIG))
+        world.look()
+        gc.collect()
+        before = _pss_kb()
+        for number in range(_EDITS):
+            (folder / ".beside").write_text(_binding(0, f"l{number}"))
+            (folder / ".beside").rename(folder / "bindings/ocr-0.toml")
+            world.look("bindings/ocr-0.toml")
+        gc.collect()
+        return before, _pss_kb() - before
+    finally:
+        shutil.rmtree(folder)
+
+
+def _pss_kb() -> float:
+    text = Path("/proc/self/smaps_rollup").read_text()
+    return float(text.split("\nPss:")[1].split()[0])
+
+
+def _kept_elsewhere(objects: int) -> tuple[float, float]:
+    command = [sys.executable, __file__, "--measure-kept", str(objects)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return float(told[0]), float(told[1])
+
+
+def checking(objects: int, rounds: int) -> dict[str, float]:
+    """`handler validate`, and `taplo lint` with our schemas, in milliseconds of CPU of the whole process."""
+    folder = Path(tempfile.mkdtemp(prefix="handler-check-"))
+    try:
+        write(folder, objects)
+        schemas = Path(__file__).resolve().parents[1] / "schemas"
+        rules = [
+            f'[[rule]]\ninclude = ["**/{kind}s/*.toml"]\n[rule.schema]\npath = "file://{schemas}/{kind}.schema.json"\n'
+            for kind in ("binding", "agent")
+        ]
+        (folder / ".taplo.toml").write_text("".join(rules))
+        command = "from reconciler.doors.entry import main; main()"
+        ours = [sys.executable, "-c", command, "validate", "--config", str(folder)]
+        commands = {"handler validate": ours}
+        if taplo := shutil.which("taplo") or os.environ.get("TAPLO"):
+            commands["taplo lint"] = [
+                taplo,
+                "lint",
+                "--config",
+                str(folder / ".taplo.toml"),
+                f"{folder}/**/*.toml",
+            ]
+        return {name: _cpu_of(command, rounds, folder) for name, command in commands.items()}
+    finally:
+        shutil.rmtree(folder)
+
+
+def _cpu_of(command: list[str], rounds: int, cwd: Path) -> float:
+    taken = []
+    for _ in range(rounds):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-500:] + done.stderr[-500:]
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3)
+    return statistics.median(taken)
 
 
 def _used(number: int) -> str:
@@ -301,13 +420,30 @@ def main() -> None:
     parser.add_argument("--objects", type=int, nargs="+", default=[10, 1_000, 10_000])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--served", type=int, default=1_000, help="objects of the end-to-end run; 0: none")
+    parser.add_argument("--kept", type=int, default=10_000, help="objects of the memory run; 0: none")
+    parser.add_argument("--measure-kept", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.measure_kept:
+        print(*kept(arguments.measure_kept))
+        return
+    _passes(arguments.objects, arguments.rounds)
+    if arguments.kept:
+        base, (whole, growth) = _kept_elsewhere(10), _kept_elsewhere(arguments.kept)
+        each = (whole - base[0]) / (arguments.kept - 10)
+        print(f"\nmemory at {arguments.kept} objects: {each:.2f} KB an object (goal 3)")
+        print(f"  {_EDITS} edits add {growth:.0f} KB, at 10 objects {base[1]:.0f} KB")
+    if arguments.served:
+        _served(arguments.served)
+    _checked(arguments.rounds)
+
+
+def _passes(many: list[int], rounds: int) -> None:
     one_file: dict[int, float] = {}
-    for objects in arguments.objects:
+    for objects in many:
         folder = Path(tempfile.mkdtemp(prefix="handler-bench-"))
         try:
             write(folder, objects)
-            figures = measure(folder, arguments.rounds)
+            figures = measure(folder, rounds)
         finally:
             shutil.rmtree(folder)
         one_file[objects] = figures["one file"]
@@ -316,11 +452,34 @@ def main() -> None:
         small, large = min(one_file), max(one_file)
         times = one_file[large] / one_file[small]
         print(f"\none file at {large} objects: {times:.2f} times the time at {small} (goal 2)")
-    if arguments.served:
-        heard, told = (statistics.median(some) for some in end_to_end(arguments.served, 20))
-        print(f"\nend to end at {arguments.served} objects, 20 edits")
-        print(f"  {'floor: rename, inotify':26} {heard:9.3f} ms")
-        print(f"  {'rename, status file':26} {told:9.3f} ms {told / heard:8.2f} times its floor (goal 5)")
+
+
+def _served(objects: int) -> None:
+    floors, ours, idle = end_to_end(objects, 20)
+    heard, told = statistics.median(floors), statistics.median(ours)
+    folder = Path(tempfile.mkdtemp(prefix="handler-watch-"))
+    try:
+        (folder / "watched").mkdir()
+        peer = statistics.median(asyncio.run(_by_watchfiles(folder / "watched", 10)))
+    finally:
+        shutil.rmtree(folder)
+    print(f"\nend to end at {objects} objects, 20 edits")
+    print(f"  {'floor: rename, inotify':26} {heard:9.3f} ms")
+    print(f"  {'peer: watchfiles default':26} {peer:9.3f} ms")
+    ratios = f"{told / heard:8.2f} times its floor (goal 5), 1/{peer / told:.0f} of watchfiles (goal 1/40)"
+    print(f"  {'rename, status file':26} {told:9.3f} ms {ratios}")
+    print(f"  {'at rest':26} {idle * 100:9.2f} % of a core")
+
+
+def _checked(rounds: int) -> None:
+    figures = checking(1_000, rounds)
+    print("\nchecking 1000 objects, the whole process")
+    peer = figures.get("taplo lint")
+    for name, ms in figures.items():
+        ratio = f"{ms / peer:8.2f} times taplo (goal 1)" if peer and name != "taplo lint" else ""
+        print(f"  {name:26} {ms:9.3f} ms {ratio}")
+    if peer is None:
+        print("  taplo is not installed: nothing to compare with")
 
 
 def _print(objects: int, figures: Mapping[str, float]) -> None:
