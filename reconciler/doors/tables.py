@@ -147,6 +147,10 @@ def _header(seen: Standing, paint: columns.Paint) -> str:
         if one.get("status") == "False" and one.get("message"):
             told = columns.shown(f"{one.get('reason')}: {one.get('message')}")
             text += f"{paint('source', 'red')}   {told}\n"
+        elif one.get("message"):
+            text += f"{paint('source', 'yellow')}   {columns.shown(one.get('message'))}\n"
+    if summary.get("dirty") and "+" not in applied:
+        text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
     return text
 
 

@@ -122,6 +122,20 @@ def test_a_newer_tree_and_an_unreadable_source_are_told(world: World, golden: Go
     golden("status-source", world.handler("status", "-c", "config").out)
 
 
+def test_what_is_to_be_said_of_a_source_that_is_applied_is_told(world: World) -> None:
+    note = {
+        "type": "Synced",
+        "status": "True",
+        "reason": "ReconcileSuccess",
+        "message": "abc is no descendant",
+    }
+    committed = {"lastAppliedRevision": "main@sha1:999aaabbb", "dirty": True}
+    fakes.write_status(world.state, fakes.row("agent/reviewer"), conditions=[note], **committed)
+    out = world.handler("status", "-c", "config").out
+    assert "source   abc is no descendant\n" in out
+    assert "edits    the work tree differs: what is not committed is not applied\n" in out
+
+
 def test_nothing_applied_yet_exits_2_and_says_what_to_do(world: World) -> None:
     ran = world.handler("status", "-c", "config")
     assert (ran.code, ran.out) == (2, "")
