@@ -175,7 +175,11 @@ def test_an_edit_of_a_connector_reaches_the_next_session_once_it_answers(place: 
     )
 
 
-def test_a_binding_that_an_agent_needs_is_removed_by_an_apply_and_by_nothing_else(place: House) -> None:
+def test_a_binding_that_an_agent_uses_is_removed_by_an_apply_and_by_nothing_else(place: House) -> None:
+    agent = place.config / "agents" / "clerk.toml"
+    agent.write_text(
+        agent.read_text().replace('requires = ["ocr/v1"]\n', "")
+    )  # then the flag would be needed
     place.start()
     place.handler("apply", "--wait")
     (place.config / "bindings" / "good.toml").unlink()
@@ -183,8 +187,11 @@ def test_a_binding_that_an_agent_needs_is_removed_by_an_apply_and_by_nothing_els
         lambda: place.condition("binding", "good", "Synced").get("reason") == "AwaitingApply", "it waits"
     )
     assert word(place) == "one"
-    assert place.handler("apply", check=False).returncode == 1
-    assert word(place) == "unavailable"
+    assert place.handler("apply", check=False).returncode == 2  # nobody can be asked
+    assert word(place) == "one"
+    assert place.handler("apply", "-y", check=False).returncode == 1
+    call = place.handler("call", "ocr_extract", "path=invoice.png", "--agent", "clerk", check=False)
+    assert "there is no tool 'ocr_extract'" in call.stderr
 
 
 def test_a_suspended_binding_serves_nobody_until_it_is_resumed(place: House) -> None:
