@@ -100,6 +100,7 @@ def _told(case: _Case, settings: usage.Settings) -> Json:
         "connector": connector.ref.name if connector else None,
         "offers": offers,
         "implements": bool(case.version and str(case.version) in offers),
+        "unfit": _unfit_choice(case),
         "problems": [_problem(problem) for problem in _in_the_way(case)],
         "inForce": _in_force(case, settings),
         "others": [{"binding": name, "why": why} for name, why in _others(case)],
@@ -214,6 +215,14 @@ def _why_not(case: _Case, ref: ObjectRef) -> str:
     return "; ".join((*_unfit(case, ref), _not_chosen(case, ref.name)))
 
 
+def _unfit_choice(case: _Case) -> list[str]:
+    """What keeps the chosen binding itself from answering."""
+    ref = ObjectRef(Kind.BINDING, case.binding or "")
+    refused = [one for one in case.look.admission.refused.get(ref, ()) if one.severity is Severity.ERROR]
+    found = [f"refused: {one.at}: {one.what}" for one in refused[:1]]
+    return [*found, *_unfit(case, ref)] if ref in case.look.admission.in_force else found
+
+
 def _unfit(case: _Case, ref: ObjectRef) -> Iterator[str]:
     """What keeps an admitted binding from answering anyone."""
     admission = case.look.admission
@@ -274,6 +283,14 @@ def _declared(told: Json) -> Iterator[list[str]]:
         name = told["version"] or offers
         fits = f"implements {name} ✓" if told["implements"] else f"implements {offers} ✗"
         yield ["connector", f"{told['connector']} {fits}"]
+    for why in told["unfit"]:
+        yield ["but", why]
+
+
+def _state(now: Json) -> str:
+    if now["pid"]:
+        return f"pid {now['pid']}"
+    return "not running" if now["phase"] in (None, "declared") else str(now["phase"])
 
 
 def _running(told: Json) -> Iterator[list[str]]:
@@ -288,8 +305,10 @@ def _running(told: Json) -> Iterator[list[str]]:
     if now["suspended"]:
         yield ["suspended", "the agent opens no new session"]
     if now["instance"]:
-        state = f"pid {now['pid']}" if now["pid"] else f"{now['phase'] or 'not running'}"
-        yield ["instance", f"{now['instance']} {state}, {columns.counted(len(now['callers']), 'caller')}"]
+        yield [
+            "instance",
+            f"{now['instance']} {_state(now)}, {columns.counted(len(now['callers']), 'caller')}",
+        ]
     if now["binding"] != told["binding"]:
         kept = f"binding/{now['binding']} ({_shown(now)})" if now["binding"] else "nothing"
         yield ["in force", f"{kept}, not what the files say now"]

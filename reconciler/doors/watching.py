@@ -6,11 +6,12 @@ each change. What is starting has a mark that turns. ``q`` or Ctrl-C ends it, an
 was.
 """
 
+import os
 import sys
 import time
 from contextlib import suppress
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 from rich.text import Text
 
@@ -52,7 +53,8 @@ class _Screen:
 
     def show(self) -> float:
         """Bring the terminal up to date; how long, in seconds, it stays so."""
-        now, size = time.monotonic(), self._console.size
+        now, size = time.monotonic(), ConsoleDimensions(*os.get_terminal_size(sys.stdout.fileno()))
+        self._console.size = size  # asked of the terminal: COLUMNS would be what it was at the start
         if now - self._looked >= _LOOK_S or size.width != self._width:
             self._text, self.code, self._lives = _drawn(self._settings, size.width)
             self._looked, self._width = now, size.width

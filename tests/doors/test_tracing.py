@@ -90,6 +90,15 @@ def test_each_other_binding_says_why_it_does_not_answer(world: World, config: Pa
     assert why["slow"].startswith("suspended: too slow; not chosen")
 
 
+def test_a_chosen_binding_that_cannot_answer_says_so(world: World, config: Path) -> None:
+    assert world.handler("suspend", "binding/mine", "--reason", "a pause", "-c", "config").code == 0
+    assert _traced(world, "clerk")["unfit"] == ["suspended: a pause"]
+    assert re.search(r"but +suspended: a pause", world.handler("trace", "clerk", "ocr", "-c", "config").out)
+    (config / "bindings/mine.toml").write_text("[")
+    (why,) = _traced(world, "clerk", code=1)["unfit"]
+    assert why.startswith("refused: bindings/mine.toml:1:")
+
+
 def test_a_binding_of_another_interface_is_not_told(world: World, config: Path) -> None:
     assert world.handler("new", "interface", "scan", "-c", "config").code == 0
     assert world.handler("new", "connector", "c", "--implements", "scan/v1", "-c", "config").code == 0

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow  # each test starts a process
 
 _LEAVES = b"\x1b[?1049l"  # the alternate screen is left
 _PATIENCE_S = 60.0
+_SURROUNDINGS = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}  # what a shell may export, once
 # The terminal becomes the command's own, so that Ctrl-C and a new size are signals to it.
 _START = """\
 import fcntl, sys, termios
@@ -47,7 +48,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-c", _START, "status", "-w", "-c", str(world.config)],
             stdin=there, stdout=there, stderr=there, cwd=world.root, start_new_session=True,
-            env={**world.env(TERM="xterm-256color"), "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**world.env(**_SURROUNDINGS), "PYTHONPATH": str(Path(__file__).parents[2])},
         )  # fmt: skip
 
     def size(self, columns: int, lines: int) -> None:
