@@ -14,7 +14,7 @@ from reconciler.admission.view import View, nearest
 from reconciler.admission.wiring import choice_problems, choices, waits
 from reconciler.model.inventory import Resource
 from reconciler.model.names import Kind, ObjectRef
-from reconciler.model.problems import Path, Problem, Span, listed, quoted
+from reconciler.model.problems import Path, Problem, Span, quoted
 from reconciler.model.resources import Agent, Project
 
 
@@ -132,27 +132,19 @@ def called_agents_are_known(view: View, agent: Resource[Agent]) -> Iterator[Prob
 
 
 def asks_only_for_what_is_built(view: View, agent: Resource[Agent]) -> Iterator[Problem]:
-    """Nothing in the agent's file or in ``handler.toml`` demands what this release cannot keep."""
+    """Nothing in the agent's file demands what this release cannot keep."""
     for absence in absent.absences(agent):
         if absence.needed:
-            yield _not_built(agent, Span(agent.file), absence.path, f"'{absence.word}'")
-    settings = view.settings()
-    if settings is not None and (words := absent.needed(settings)):
-        what = f"{listed(map(quoted, words))} of handler.toml"
-        yield _not_built(agent, Span(settings.file), tuple(words[0].split(".")), what)
-
-
-def _not_built(agent: Resource[Agent], at: Span, path: Path, what: str) -> Problem:
-    return Problem(
-        code="A215",
-        what=f"{what} is not built in this release",
-        why="serving without it would give the agent something else than was asked for",
-        mend="delete it, or wait for a release that does it",
-        at=at,
-        path=path,
-        about=agent.ref,
-        reason="NotBuilt",
-    )
+            yield Problem(
+                code="A215",
+                what=f"{quoted(absence.word)} is not built in this release",
+                why="serving without it would give the agent something else than was asked for",
+                mend="delete it, or wait for a release that does it",
+                at=Span(agent.file),
+                path=absence.path,
+                about=agent.ref,
+                reason="NotBuilt",
+            )
 
 
 RULES = (

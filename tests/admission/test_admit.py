@@ -209,15 +209,19 @@ def test_what_a_refused_object_falls_back_to_may_change_under_it() -> None:
 
 
 def test_a_place_in_anothers_file_moves_with_that_file() -> None:
-    signed = build.config() | {"handler.toml": '[source]\nverify = "signed"\n'}
-    before = build.judge(signed, build.catalog())
-    assert before.refused[AGENT][0].at == Span("handler.toml", 2, 10)
-    broken = build.config() | {"handler.toml": '# not yet right\nx = 1\n[source]\nverify = "signed"\n'}
+    header, services = (
+        'apiVersion = "handler.project/v1"\n',
+        'services.ocr = { binding = "ocr-tesseract", tools = ["nope"] }\n',
+    )
+    files = build.config() | agent("clerk", 'project = "site"\n')
+    before = build.judge(files | {"projects/site.toml": header + services}, build.catalog())
+    assert before.refused[AGENT][0].at == Span("projects/site.toml", 2, 54)
+    broken = files | {"projects/site.toml": f"# not yet right\nx = 1\n{header}{services}"}
     after = _both(
         build.inventory(broken, build.catalog(), previous=before.inventory), before.in_force, before
     )
-    assert ObjectRef(Kind.CONFIG, "handler") in after.retained
-    assert after.refused[AGENT][0].at == Span("handler.toml", 4, 10)
+    assert ObjectRef(Kind.PROJECT, "site") in after.retained
+    assert after.refused[AGENT][0].at == Span("projects/site.toml", 4, 54)
 
 
 def test_other_surroundings_judge_everything_again() -> None:

@@ -404,16 +404,6 @@ AGENTS = [
         reason="NotBuilt",
     ),
     Bad(
-        "A215",
-        agent("a") | {"handler.toml": '[source]\nverify = "signed"\n'},
-        "handler.toml",
-        "source.verify",
-        "'source.verify' of handler.toml is not built in this release",
-        "delete it, or wait for a release that does it",
-        ("handler.toml", 'verify = "signed"', ""),
-        reason="NotBuilt",
-    ),
-    Bad(
         "A216",
         agent("a", 'requires = ["ocr/v3"]\n'),
         A,
