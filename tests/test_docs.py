@@ -55,3 +55,13 @@ def test_toml_blocks_are_toml(page: Path) -> None:
     for language, text in _BLOCK.findall(page.read_text()):
         if language == "toml":
             tomllib.loads(text)
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    numbers = [int(path.name.partition("-")[0]) for path in records]
+    assert len(numbers) == len(set(numbers)) > 0
+    titles = [path.read_text().partition("\n")[0] for path in records]
+    assert [title.startswith(f"# {number}. ") for title, number in zip(titles, numbers, strict=True)] == [
+        True
+    ] * len(numbers)

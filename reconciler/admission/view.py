@@ -93,10 +93,6 @@ class View:
     def project(self, name: str) -> Resource[Project] | None:
         return self._typed(ObjectRef(Kind.PROJECT, name), Project)
 
-    def settings(self) -> Resource[Record] | None:
-        """``handler.toml`` as it is in force, or None when there is none."""
-        return self.find(ObjectRef(Kind.CONFIG, "handler"))
-
     def find(self, ref: ObjectRef) -> Resource[Record] | None:
         """What is in force under a reference: admitted now, or kept from before."""
         self.reads.add(ref)
