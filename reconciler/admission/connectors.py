@@ -36,6 +36,7 @@ _BELONGS = {  # the runtimes that a key says something to
     "profiles": ("dialect",),
     "tool": ("mcp", "remote", "dialect"),
 }
+_WRAPS = ("mcp", "remote", "image")  # a server that is there already: which interface it fits comes later
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,\s-]+\])?\s*==\s*[A-Za-z0-9.!+_-]+\s*(?:;[^#]*?)?"
     r"(?:\s+--hash=sha256:[0-9a-f]{64})+"
@@ -99,6 +100,18 @@ def implements_what_is_there(view: View, connector: Resource[Connector]) -> Iter
                 reason="UnresolvedReference",
             )
         seen.add(version)
+
+
+def something_is_implemented(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """A connector fulfils an interface; only a wrapped MCP server may wait for one."""
+    if connector.spec.implements or runtime(connector) in _WRAPS:
+        return
+    words = Words(
+        "implements is empty",
+        "an agent reaches a connector by an interface alone",
+        'write implements = ["ocr/v1"], with the version that it fulfils',
+    )
+    yield problem(connector, ("implements",), "C216", words)
 
 
 def runtime_is_told(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
@@ -181,6 +194,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 RULES = (
     implements_what_is_there,
+    something_is_implemented,
     runtime_is_told,
     entry_lies_inside,
     requirements_are_hashed,

@@ -13,13 +13,10 @@ from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.view import View
 from reconciler.model.contract import matches, pattern_fault
 from reconciler.model.inventory import Resource
+from reconciler.model.names import variable_is_reserved
 from reconciler.model.problems import Path, Problem, Span, listed, quoted
 from reconciler.model.resources import Connector, Setting
 
-_OURS = re.compile(
-    r"HANDLER_.*|LD_.*|PYTHON.*|DENO_.*|NODE_.*|BASH_.*|PATH|HOME|TMPDIR|SHELL|IFS|ENV|USER|LANG|GCONV_PATH"
-    r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
-)
 _DERIVED = "HANDLER_SETTING_"
 # whole worlds, not an engine's data
 _WIDE = re.compile(r"/(?:(?:root|home|etc|boot|var|tmp|usr|opt)?|(?:proc|sys|dev|run)(?:/.*)?)/?")
@@ -80,7 +77,7 @@ def variables_are_its_own(view: View, connector: Resource[Connector]) -> Iterato
     for path, variable in named:
         if variable is None:
             continue
-        if _OURS.fullmatch(variable) and not variable.startswith(_DERIVED):
+        if variable_is_reserved(variable) and not variable.startswith(_DERIVED):
             words = Words(
                 f"the variable {quoted(variable)} is reserved",
                 "it steers the sandbox, the loader or the interpreter",

@@ -24,7 +24,7 @@ def binding(name: str, connector: str, admission: Admission) -> dict[str, str]:
     assert isinstance(found, Connector)  # noqa: S101 - an object's kind gives its record
     text = f"""\
 # A binding is one configured connector: {_line(found.description)}
-# It offers {", ".join(found.implements)}. 'handler explain binding' tells every key.
+# It offers {", ".join(found.implements) or "nothing yet"}. 'handler explain binding' tells every key.
 apiVersion = "handler.binding/v1"
 connector = "{connector}"
 """

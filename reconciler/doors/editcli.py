@@ -112,4 +112,28 @@ def _trace(settings: usage.Settings, agent: str, interface: str) -> int:
     return tracing.run(settings, agent, interface)
 
 
-COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert, _trace)
+@click.command("import")
+@click.argument("harness", metavar="claude|codex|vscode|cursor|opencode|gridctl")
+@click.argument("path", metavar="[PATH]", default="", required=False)
+@click.option("--agent", default="", metavar="NAME", help="The agent's name; else the harness's word.")
+@click.option("--dry-run", is_flag=True, help="Print the files, and write none.")
+@click.pass_obj
+def _import(settings: usage.Settings, /, harness: str, path: str, **more: object) -> int:
+    """Turn the MCP servers that a harness is configured with into connectors, bindings and an agent.
+
+    PATH is its file, or the project that it is configured in; without it, this folder and your own
+    configuration of it are looked at. Nothing is started, asked or sent, the source is not changed, and no
+    file that is there is written over. Secrets become references: no value is copied or shown.
+
+    \b
+      handler import claude --dry-run
+      handler import vscode ~/src/site --agent site
+
+    Exit: 0 all is there now, 1 a server was left out, 2 could not read it or wrong command line.
+    """
+    from reconciler.doors import importing
+
+    return importing.run(settings, harness, path, (str(more["agent"]), bool(more["dry_run"])))
+
+
+COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert, _trace, _import)

@@ -14,6 +14,7 @@ _TABLES = ("status", "get", "describe")
 _COULD_NOT = {
     "validate",
     "fmt",
+    "import",
     "convert",
     "diff",
     "plan",

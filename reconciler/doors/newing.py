@@ -25,7 +25,7 @@ def run(settings: usage.Settings, kind: str, name: str, of: str) -> int:
     ref = _reference(kind, name)
     look = offline.look(folders.configuration(settings.config))
     files = _files(look, ref, of)
-    _write(look, {path: _with_schema(look.root, path, text) for path, text in files.items()})
+    _write(look, {path: with_schema(look.root, path, text) for path, text in files.items()})
     sys.stdout.write("".join(f"{path}\n" for path in files))
     sys.stdout.flush()
     _say(settings, offline.look(look.root), ref)
@@ -99,7 +99,7 @@ def _write(look: offline.Look, files: dict[str, str]) -> None:
             file.write(text)
 
 
-def _with_schema(root: Path, path: str, text: str) -> str:
+def with_schema(root: Path, path: str, text: str) -> str:
     """The text with the line by which editors find the schema, where the configuration has one."""
     kind = {"cases.toml": "cases"}.get(path.rpartition("/")[2], path.partition("/")[0].removesuffix("s"))
     schema = f"schemas/{kind}.schema.json"

@@ -36,7 +36,11 @@ class Look:
 
     def with_file(self, path: str, data: bytes) -> "Look":
         """The same configuration with other bytes in one file, judged anew."""
-        tree = replace(self.tree, files={**self.tree.files, path: data})
+        return self.with_files({path: data})
+
+    def with_files(self, files: Mapping[str, bytes]) -> "Look":
+        """The same configuration with other bytes in some files, judged anew."""
+        tree = replace(self.tree, files={**self.tree.files, **files})
         return _judged(self.root, {**self.trees, Layer.CONFIG: tree})
 
 

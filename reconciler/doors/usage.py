@@ -13,6 +13,7 @@ COLOURS = ("auto", "always", "never")
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("init", "[DIR]", "scaffold a configuration that works"),
     ("new", "KIND NAME", "write one commented object of any kind"),
+    ("import", "HARNESS [PATH]", "an existing MCP configuration becomes connectors, bindings, an agent"),
     ("validate", "[PATH…]", "check files offline: syntax, references, admission"),
     ("diff", "[--rev A..B]", "what an apply would change, and whom it touches (also: plan)"),
     ("apply", "[--wait] [--prune=all]", "reconcile now and say what became of it"),

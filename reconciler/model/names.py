@@ -17,6 +17,11 @@ MAX_TOOL_NAME = 32
 RESERVED_INTERFACES = frozenset({"services"})  # `services.sock` is the door to all of them
 SHOWN_DIGEST = 12  # hex digits of an instance digest that people see
 
+# Variables that steer the sandbox, the loader or the interpreter: no connector is given one of them.
+_STEERING = re.compile(
+    r"HANDLER_.*|LD_.*|PYTHON.*|DENO_.*|NODE_.*|BASH_.*|PATH|HOME|TMPDIR|SHELL|IFS|ENV|USER|LANG|GCONV_PATH"
+    r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
+)
 _NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _INTERFACE_REF = re.compile(r"(?P<name>[a-z][a-z0-9]*(?:-[a-z0-9]+)*)/v(?P<version>[1-9][0-9]{0,5})")
 
@@ -46,6 +51,11 @@ def name_fault(text: str, limit: int = MAX_NAME) -> str | None:
     if _NAME.match(text) is None:
         return "names are lower-case letters, digits and single dashes, and start with a letter"
     return None
+
+
+def variable_is_reserved(name: str) -> bool:
+    """Whether a variable of the environment bends the sandbox, the loader or the interpreter."""
+    return _STEERING.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -97,7 +97,7 @@ class SecretSlot(Record):
         Annotated[
             str,
             Field(
-                pattern=r"^[A-Za-z0-9-]+$",
+                pattern=r"^[A-Za-z0-9_-]+$",
                 max_length=64,
                 description="a header's name",
                 examples=["x-api-key"],
@@ -193,8 +193,9 @@ class Connector(Record):
     """The connector's name: that of its folder."""
     description: Text
     """What it is, in one sentence."""
-    implements: Annotated[Seq[InterfaceVersion], Field(min_length=1, examples=[["ocr/v1"]])]
-    """The interface versions that it fulfils; `handler connector check` decides whether that is true."""
+    implements: Annotated[Seq[InterfaceVersion], Field(examples=[["ocr/v1"]])]
+    """The interface versions that it fulfils; `handler connector check` decides whether that is true. Only a
+    wrapped MCP server (mcp, remote, image) may list none: then nothing can select it."""
     runtime: Runtime | None = None
     """What runs it; without it, the entry file beside this one decides."""
     entry: str | None = None

@@ -90,6 +90,14 @@ ROWS = [
         "delete 'url'",
     ),
     bad(
+        "C216",
+        connector("c"),
+        "implements",
+        "implements is empty",
+        'write implements = ["ocr/v1"], with the version that it fulfils',
+        fix=(C, "[]", '["ocr/v1"]'),
+    ),
+    bad(
         "C207",
         top('entry = "man.py"\n'),
         "entry",
@@ -265,3 +273,18 @@ def test_the_runtime_and_the_entry_are_told_by_the_files() -> None:
         one = seen.in_force[ObjectRef(Kind.CONNECTOR, name)]
         assert connectors.runtime(one) == runtime  # type: ignore[arg-type]
         assert connectors.entry(one) == entry  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'runtime = "mcp"\ncommand = ["npx"]\n',
+        'runtime = "remote"\nurl = "https://mcp.example.com/mcp"\n',
+        f'runtime = "image"\nimage = "x@sha256:{"0" * 64}"\n',
+    ],
+)
+def test_a_wrapped_server_may_wait_for_its_interface(more: str) -> None:
+    text = build.CONNECTOR.format(name="c", implements="") + more
+    admission = build.judge({C: text}, OCR)
+    assert not build.errors(admission)
+    assert ObjectRef(Kind.CONNECTOR, "c") in admission.in_force

@@ -262,7 +262,13 @@ TOLD = [
     (PROJECT, "service = {}", "P101 2:1", "'service' is not a key of a project", "write 'services'"),
     (PROJECT, 'name = "y"', "P104 2:8", "name is 'y', and the path says 'x'", 'write name = "x"'),
     (CONNECTOR, "", "C102 1:1", "'implements' is missing", 'add implements = ["ocr/v1"]'),
-    (CONNECTOR, "implements = []", "C103 4:14", "implements is empty", 'write implements = ["ocr/v1"]'),
+    (
+        CONNECTOR,
+        'implements = "ocr/v1"',
+        "C103 4:14",
+        "implements is text, not a list",
+        'write implements = ["ocr/v1"]',
+    ),
     (
         CONNECTOR,
         'implements = ["ocr/v1"]\negress = ["*.example.com:443"]',

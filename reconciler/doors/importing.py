@@ -1,0 +1,275 @@
+"""``handler import``: a harness's MCP configuration becomes connectors, bindings and an agent.
+
+What is read is only read, nothing is started or asked, and no file that is there is written over: where one
+says something else than the import would, it is left as it is, and so is the rest of its server. What the
+texts say is decided in ``harness``; here are places, links and what is told. A second import changes nothing.
+"""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tomli
+
+from reconciler.control import folders
+from reconciler.doors import columns, newing, offline, problems, usage
+from reconciler.harness import formats, naming, reading, writing
+from reconciler.harness.formats import Left, Server
+from reconciler.model.inventory import Layer
+from reconciler.model.names import Kind, name_fault
+from reconciler.model.problems import Problem, Severity
+
+
+@dataclass(slots=True)
+class _Report:
+    """What became of everything that was found."""
+
+    written: dict[str, str] = field(default_factory=dict)
+    there: list[str] = field(default_factory=list)  # says the same already
+    kept: list[str] = field(default_factory=list)  # is there and says something else
+    left: list[Left] = field(default_factory=list)
+    todo: list[str] = field(default_factory=list)
+
+
+def run(settings: usage.Settings, harness: str, path: str, options: tuple[str, bool]) -> int:
+    """Import what a harness is configured with; ``options``: the agent's name, and whether to write nothing.
+
+    0 all is there now, 1 a server was left out. Raises ``Usage`` and ``Stopped``.
+    """
+    agent, dry = options[0] or harness, options[1]
+    if harness not in formats.HARNESSES:
+        near = usage.nearest(harness, list(formats.HARNESSES))
+        hint = f"did you mean '{near}'?" if near else f"it reads {', '.join(formats.HARNESSES)}"
+        raise usage.Usage(f"'{columns.shown(harness)}' is no configuration that can be imported: {hint}")
+    if fault := name_fault(agent):
+        raise usage.Usage(f"'{columns.shown(agent)}' is no name for an agent: {fault}")
+    look = offline.look(folders.configuration(settings.config))
+    report = _Report()
+    _decide(look, harness, agent, (_found(harness, path, report), report))
+    if not dry:
+        _write(look.root, report.written)
+    _print(settings, report, dry=dry)
+    _judge(settings, look, report)
+    return 1 if report.left else 0
+
+
+# what is there to import
+
+
+def _found(harness: str, path: str, report: _Report) -> list[tuple[Server, str]]:
+    """The servers of every file, each name once: where a harness knows several files, the nearest counts."""
+    files, folder = _files(harness, path)
+    ranked: list[tuple[int, int, Server | Left, str]] = []
+    for order, file in enumerate(files):
+        for one in _read(harness, file, folder):
+            rank = one.rank if isinstance(one, Server) else 1
+            ranked.append((rank, order, one, usage.path_shown(str(file), anywhere=True)))
+    known: dict[str, tuple[Server, str]] = {}
+    seen: set[str] = set()
+    for _, _, one, shown in sorted(ranked, key=lambda row: row[:2]):
+        if one.name in seen:
+            continue
+        seen.add(one.name)
+        if isinstance(one, Left):
+            report.left.append(one)
+        else:
+            known[one.name] = one, shown
+    if len(seen) > formats.MAX_SERVERS:
+        raise usage.Stopped(
+            f"there are more than {formats.MAX_SERVERS} MCP servers: import one file at a time"
+        )
+    return [known[name] for name in sorted(known)]
+
+
+def _files(harness: str, path: str) -> tuple[list[Path], Path]:
+    """The files to read and the project they are read for; raises ``Stopped`` when there is none."""
+    given = Path(path).expanduser().absolute() if path else None
+    if given is not None and not given.is_dir():
+        if not os.path.lexists(given):
+            raise usage.Stopped(f"there is nothing at {usage.path_shown(str(given))}")
+        return [given], given.parent if given.parent.name not in (
+            ".vscode",
+            ".cursor",
+        ) else given.parent.parent
+    folder = given or Path.cwd()
+    looked = _places(harness, folder, own=given is None)
+    there = [file for file in looked if os.path.lexists(file)]
+    if not there:
+        names = ", ".join(usage.path_shown(str(file)) for file in looked)
+        raise usage.Stopped(f"there is no configuration of {harness} here: looked for {names}; name its file")
+    return there, folder
+
+
+def _places(harness: str, folder: Path, *, own: bool) -> list[Path]:
+    """Where a harness keeps its servers, nearest first; ``own`` also where it keeps the person's."""
+    home = Path.home()
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    near, far = {
+        "claude": ([".mcp.json"], [home / ".claude.json"]),
+        "codex": (
+            [".codex/config.toml"],
+            [Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"],
+        ),
+        "vscode": ([".vscode/mcp.json"], [config / "Code/User/mcp.json"]),
+        "cursor": ([".cursor/mcp.json"], [home / ".cursor/mcp.json"]),
+        "opencode": (
+            ["opencode.json", "opencode.jsonc"],
+            [config / "opencode/opencode.json", config / "opencode/opencode.jsonc"],
+        ),
+        "gridctl": (["stack.yaml", "stack.yml"], []),
+    }[harness]
+    listed = [folder / name for name in near] + (far if own else [])
+    return list(dict.fromkeys(listed))
+
+
+def _read(harness: str, file: Path, folder: Path) -> list[Server | Left]:
+    shown = usage.path_shown(str(file))
+    try:
+        values = reading.values(_bytes(file), file.name)
+        return formats.servers(harness, values, str(folder), str(Path.home()))
+    except ValueError as fault:
+        raise usage.Stopped(f"cannot import {shown}: {fault}") from None
+    except OSError as fault:
+        raise usage.Stopped(f"cannot read {shown}: {fault.strerror}") from None
+
+
+def _bytes(file: Path) -> bytes:
+    """The file's bytes; raises ValueError for what is no file, or too large. A pipe is not waited for."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor has no path
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is not a regular file")
+        data = opened.read(reading.MAX_BYTES + 1)
+    if len(data) > reading.MAX_BYTES:
+        raise ValueError(f"it has more than {reading.MAX_BYTES:,} bytes")
+    return data
+
+
+# what becomes of it
+
+
+def _decide(
+    look: offline.Look, harness: str, agent: str, found: tuple[list[tuple[Server, str]], _Report]
+) -> None:
+    """Fill the report: each server whole or not at all, then the agent."""
+    servers, report = found
+    known = look.admission.inventory.resources.items()
+    taken = {ref.name for ref, one in known if one.layer is Layer.CATALOG and ref.kind is Kind.CONNECTOR}
+    names = naming.objects((server.name for server, _ in servers), taken)
+    bindings = []
+    for server, shown in servers:
+        one = writing.written(server, names[server.name], writing.Origin(harness, shown))
+        if isinstance(one, Left):
+            report.left.append(one)
+            continue
+        bindings.append(one.name)
+        if _take(look, one.files, report):
+            report.todo += one.todo
+    origin = writing.Origin(harness, servers[0][1] if servers else "")
+    if bindings:
+        _take(look, writing.agent(agent, bindings, origin), report)
+
+
+def _take(look: offline.Look, files: dict[str, str], report: _Report) -> bool:
+    """Sort one object's files into the report; True when any of them is to be written."""
+    state = {path: _standing(look, path, text) for path, text in files.items()}
+    report.kept += [path for path, one in state.items() if one == "other"]
+    report.there += [path for path, one in state.items() if one == "same"]
+    if "other" in state.values():
+        return False
+    fresh = {path: newing.with_schema(look.root, path, files[path]) for path, one in state.items() if not one}
+    report.written |= fresh
+    return bool(fresh)
+
+
+def _standing(look: offline.Look, path: str, text: str) -> str:
+    """``same`` when the file says what the text says, ``other`` when something else stands there, or ""."""
+    own = path.rpartition("/")[0] if path.count("/") > 1 else path
+    for known in (*look.tree.files, *look.tree.faults):
+        folded = known.casefold()
+        if (folded == own or folded.startswith(f"{own}/")) and not (
+            known == path or known.startswith(f"{own}/")
+        ):
+            return "other"
+    there = look.tree.files.get(path)
+    if there is not None:
+        try:
+            return "same" if tomli.loads(there.decode()) == tomli.loads(text) else "other"
+        except ValueError:
+            return "other"
+    target = look.root / path
+    return "other" if os.path.lexists(target) or (own != path and os.path.lexists(target.parent)) else ""
+
+
+def _write(root: Path, files: dict[str, str]) -> None:
+    """Write new files, connectors first; through no link. Raises ``Stopped`` and OSError."""
+    for path in files:
+        for above in (root / path).parents:
+            if above != root and above.is_relative_to(root) and above.is_symlink():
+                raise usage.Stopped(f"{above.relative_to(root)} is a link: nothing was written")
+    for path, text in sorted(files.items(), key=lambda item: not item[0].startswith("connectors/")):
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+
+
+# what is told
+
+
+def _print(settings: usage.Settings, report: _Report, *, dry: bool) -> None:
+    if settings.output == "json":
+        told = {
+            "dryRun": dry,
+            "written": sorted(report.written),
+            "there": sorted(report.there),
+            "kept": sorted(report.kept),
+            "left": [{"server": one.name, "why": one.why} for one in report.left],
+            "toDo": report.todo,
+        }
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    elif dry:
+        sys.stdout.write("\n".join(f"# {path}\n{text}" for path, text in report.written.items()))
+    else:
+        sys.stdout.write("".join(f"{path}\n" for path in report.written))
+    sys.stdout.flush()
+    for one in report.left:
+        sys.stderr.write(f"left out: the server '{columns.shown(one.name[:80])}': {one.why}\n")
+    for path in report.kept:
+        sys.stderr.write(f"kept: {path} is there already and says something else: it was not touched\n")
+    if not settings.quiet:
+        _say(report, dry=dry)
+
+
+def _say(report: _Report, *, dry: bool) -> None:
+    """What is still to be done, and what comes next."""
+    for one in report.todo:
+        sys.stderr.write(f"to do: {one}\n")
+    done = "would be written" if dry else "written"
+    sys.stderr.write(
+        f"{columns.counted(len(report.written), 'file')} {done}, {len(report.there)} there already. "
+        "Nothing was started, asked or sent, and the source is as it was.\n"
+    )
+    if report.written:
+        sys.stderr.write(
+            "This release does not run wrapped MCP servers: these say NotBuilt, and serve nothing.\n"
+        )
+
+
+def _judge(settings: usage.Settings, look: offline.Look, report: _Report) -> None:
+    """Say what admission says of the new files, should it refuse one."""
+    judged = look.with_files({path: text.encode() for path, text in report.written.items()})
+    found = list(_own_errors(judged, report.written))
+    if found:
+        paint = columns.Paint(settings.color, tty=sys.stderr.isatty())
+        sys.stderr.write(problems.text(found, judged.admission.inventory, paint))
+
+
+def _own_errors(look: offline.Look, files: Iterable[str]) -> Iterable[Problem]:
+    mine = set(files)
+    return (one for one in look.admission.problems if one.severity is Severity.ERROR and one.at.file in mine)
