@@ -1,7 +1,8 @@
 """The journal: what the controller did, and one record of each call; appended, bounded, never in the way.
 
 ``events.jsonl`` holds one line an event; the same words about the same object again are counted, not
-repeated: a line says how often they were heard so far (``count``), and comes at most every half minute.
+repeated: a line says how often they were heard so far (``count``) and when last, and comes at most every half
+minute.
 ``calls/DAY.jsonl`` holds one line a call, written in batches. Old files go: two of 8 MiB for events, two
 weeks or 256 MiB for calls. A line is written whole or, on a full disk, not at all; what is lost is counted
 and said. No record holds a payload.
@@ -182,7 +183,7 @@ class Journal:
                 del self._heard[key]
 
     def _write_event(self, heard: _Heard, now: float) -> None:
-        line = {"timestamp": iso(now), "firstTimestamp": heard.first, **heard.line, "count": heard.count}
+        line = {"timestamp": iso(heard.last_at), "firstTimestamp": heard.first, **heard.line, "count": heard.count}
         self._events.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         heard.written, heard.written_at = heard.count, now
 

@@ -63,15 +63,14 @@ def _events(text: bytes) -> Iterator[Event]:
 
 
 def _last(found: Iterator[Event], about: str) -> list[Event]:
-    """Of the lines that say the same thing the last, in the order of the last ones."""
+    """Of the lines that say the same thing the last, in the order in which they were heard last."""
     kept: dict[tuple[object, ...], Event] = {}
     for one in found:
         if about and one.get("object") != about:
             continue
         key = tuple(str(one.get(word)) for word in ("object", "reason", "message", "firstTimestamp"))
-        kept.pop(key, None)
         kept[key] = one
-    return list(kept.values())
+    return sorted(kept.values(), key=lambda one: str(one.get("timestamp")))
 
 
 def _print(settings: usage.Settings, found: list[Event], *, whole: bool) -> None:

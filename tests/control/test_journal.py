@@ -69,6 +69,18 @@ def test_repeats_are_counted_and_said_at_most_every_half_minute(tmp_path: Path) 
     }
 
 
+def test_a_repeat_that_is_written_later_says_when_it_was_heard(tmp_path: Path) -> None:
+    clock = Clock()
+    journal = Journal(tmp_path, clock)
+    for _ in range(2):
+        journal.event("binding/a", "Warning", "CrashLoop", "it ended")
+        clock.now += 1
+    clock.now += 29
+    journal.flush()
+    told = [line["timestamp"][11:19] for line in lines(tmp_path / "events.jsonl")]
+    assert told == ["14:13:20", "14:13:21"]
+
+
 def test_other_words_are_another_event_and_old_words_are_news_after_an_hour(tmp_path: Path) -> None:
     clock = Clock()
     journal = Journal(tmp_path, clock)
