@@ -183,7 +183,12 @@ class Journal:
                 del self._heard[key]
 
     def _write_event(self, heard: _Heard, now: float) -> None:
-        line = {"timestamp": iso(heard.last_at), "firstTimestamp": heard.first, **heard.line, "count": heard.count}
+        line = {
+            "timestamp": iso(heard.last_at),
+            "firstTimestamp": heard.first,
+            **heard.line,
+            "count": heard.count,
+        }
         self._events.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         heard.written, heard.written_at = heard.count, now
 

@@ -104,7 +104,8 @@ def summed_up(held: Mapping[ObjectRef, Held]) -> str:
         return ""
     kinds = Counter(ref.kind.value for ref in blocked)
     counts = _and(f"{kinds[kind]} {kind}{'s' * (kinds[kind] > 1)}" for kind in sorted(kinds))
-    return f"{counts} {'stays' if len(blocked) == 1 else 'stay'} in force though removed: {held[min(blocked)].message}"
+    verb = "stays" if len(blocked) == 1 else "stay"
+    return f"{counts} {verb} in force though removed: {held[min(blocked)].message}"
 
 
 def _allowed(count: int, limits: Prune) -> float:
