@@ -8,10 +8,10 @@ its rules asked of others (``view``). The result is the same as judging everythi
 holds to. Nothing here is a rule.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TypeVar, cast
 
 from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, sources, wiring
 from reconciler.admission.selection import Selected
@@ -28,7 +28,7 @@ from reconciler.admission.view import (
 from reconciler.config import places
 from reconciler.config.codes import TOO_MANY
 from reconciler.model.contract import Contract, compiled
-from reconciler.model.identity import Edited, moved
+from reconciler.model.identity import Edited, laid_over, moved
 from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span, in_order
@@ -40,6 +40,8 @@ _ORDER = (Kind.CONFIG, Kind.INTERFACE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJEC
 _NOWHERE = Surroundings()
 
 Resources = Mapping[ObjectRef, Resource[Record]]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +83,7 @@ class Memory:
 
     where: Surroundings
     verdicts: Mapping[ObjectRef, Verdict]
-    readers: dict[Key, set[ObjectRef]]
+    readers: Mapping[Key, set[ObjectRef]]
     in_force: Resources  # as judged: without what is only held for a retained object
     contracts: Mapping[InterfaceRef, Contract]
     fallbacks: Mapping[ObjectRef, Resource[Record] | None]  # by refused object: the last form it was given
@@ -120,21 +122,22 @@ class _Run:
         self.past = previous.memory if usable and previous and previous.memory else _NOTHING
         self.inventory = inventory
         self.last = last
-        self.texts = _refused_texts(inventory)
-        self.verdicts = dict(self.past.verdicts)
+        before = self.previous.inventory if self.previous else None
+        same = before is not None and before.problems is inventory.problems
+        self.texts = self.past.texts if same else _refused_texts(inventory)
         self.readers: dict[Key, set[ObjectRef]] = {}  # those that change
-        self.absent = dict(self.past.absent)
-        self.unusable = set(self.past.unusable)
-        self.selections: dict[str, tuple[Selected, ...]] = Edited(self.past.selections)
-        self.fallbacks = dict(self.past.fallbacks)
+        self.usability: dict[ObjectRef, bool] = {}  # of those that were looked at
+        self.verdicts = _copy(self.past.verdicts)
+        self.absent = _copy(self.past.absent)
+        self.selections = _copy(self.past.selections)
+        self.fallbacks = _copy(self.past.fallbacks)
         self.view = View(inventory, last, where)
-        self.view.in_force = Edited(self.past.in_force)
-        self.view.contracts = dict(self.past.contracts)
-        if self.previous:
-            self.view.refused = Edited(self.previous.refused)
+        self.view.in_force = _copy(self.past.in_force)
+        self.view.contracts = _copy(self.past.contracts)
+        self.view.refused = _copy(self.previous.refused if self.previous else {})
         self.todo: dict[Kind, set[ObjectRef]] = {kind: set() for kind in _ORDER}
-        same = self.previous is not None and self.previous.inventory.problems == inventory.problems
-        self.said_anew = not (same and self.previous and self.previous.inventory.locks == inventory.locks)
+        same = same or (before is not None and before.problems == inventory.problems)
+        self.said_anew = not (same and before is not None and before.locks == inventory.locks)
 
     # what is judged
 
@@ -170,7 +173,7 @@ class _Run:
 
     def _touch(self, key: Key) -> None:
         """The answer to a question changed: whoever asked is judged again."""
-        known = self.readers if key in self.readers else self.past.readers
+        known: Mapping[Key, set[ObjectRef]] = self.readers if key in self.readers else self.past.readers
         for reader in known.get(key, ()):
             self.todo[reader.kind].add(reader)
 
@@ -259,7 +262,7 @@ class _Run:
         self.view.refused.pop(ref, None)
         self.fallbacks.pop(ref, None)
         self.absent.pop(ref, None)
-        self.unusable.discard(ref)
+        self.usability[ref] = False
         if ref.kind is Kind.INTERFACE:
             self.view.contracts.pop(InterfaceRef.parse(ref.name), None)
         if ref.kind is Kind.AGENT:
@@ -302,8 +305,7 @@ class _Run:
         words, unusable = _lacking(form, self.view.in_force)
         if words:
             self.absent[ref] = words
-        if unusable:
-            self.unusable.add(ref)
+        self.usability[ref] = unusable
 
     def _forget(self, ref: ObjectRef) -> None:
         """The object is no longer written anywhere."""
@@ -330,8 +332,8 @@ class _Run:
             mine = self.readers[key] = set(self.past.readers.get(key, ()))
         return mine
 
-    def _all_readers(self) -> dict[Key, set[ObjectRef]]:
-        everyone = dict(self.past.readers)
+    def _all_readers(self) -> Mapping[Key, set[ObjectRef]]:
+        everyone = _copy(self.past.readers)
         for key, some in self.readers.items():
             if some:
                 everyone[key] = some
@@ -339,24 +341,31 @@ class _Run:
                 everyone.pop(key, None)
         return everyone
 
+    def _unusable(self) -> frozenset[ObjectRef]:
+        past = self.past.unusable
+        turned = {ref for ref, is_unusable in self.usability.items() if is_unusable != (ref in past)}
+        return past ^ turned if turned else past
+
     # the result
 
     def admission(self) -> Admission:
         """Everything together, and what is held in force for those that keep their last form."""
         view = self.view
-        retained = view.refused.keys() & view.in_force.keys()
+        retained = {ref for ref in view.refused if ref in view.in_force}
         held = _held(view.in_force, retained, self.last)
         memory = self._memory()
-        absences, unusable, selections = self.absent, frozenset(self.unusable), self.selections
+        unusable = memory.unusable
+        absences: Mapping[ObjectRef, tuple[str, ...]] = self.absent
+        selections: Mapping[str, tuple[Selected, ...]] = self.selections
         if held:
             view = self._view_with(held)
         if retained:
             lacking = {ref: _lacking(view.in_force[ref], view.in_force) for ref in {*held, *retained}}
-            absences = absences | {ref: words for ref, (words, _) in lacking.items() if words}
+            absences = laid_over(absences, {ref: words for ref, (words, _) in lacking.items() if words})
             unusable |= {ref for ref, (_, is_unusable) in lacking.items() if is_unusable}
         if standing := [ref for ref in retained if ref.kind is Kind.AGENT]:
             still = {ref.name: self._still(view, ref) for ref in standing}
-            selections = selections | still
+            selections = laid_over(selections, still)
         return Admission(
             inventory=self.inventory,
             in_force=view.in_force,
@@ -376,9 +385,10 @@ class _Run:
 
     def _view_with(self, held: Resources) -> View:
         view = View(self.inventory, self.last, self.view.where)
-        view.in_force = self.view.in_force | dict(held)
+        view.in_force = Edited(self.view.in_force)
+        view.in_force.update(held)
         view.refused = self.view.refused
-        view.contracts = dict(self.view.contracts)
+        view.contracts = Edited(self.view.contracts)
         for form in held.values():
             if contract := self._contract_of(form):
                 view.contracts[contract.interface] = contract
@@ -394,7 +404,7 @@ class _Run:
             fallbacks=self.fallbacks,
             texts=self.texts,
             absent=self.absent,
-            unusable=frozenset(self.unusable),
+            unusable=self._unusable(),
             selections=self.selections,
         )
 
@@ -403,6 +413,11 @@ class _Run:
             return self.previous.problems
         said = [problem for verdict in self.verdicts.values() for problem in verdict.problems]
         return in_order([*self.inventory.problems, *frozen.locks_name_what_is_there(self.inventory), *said])
+
+
+def _copy(past: Mapping[K, V]) -> MutableMapping[K, V]:
+    """A copy to be edited; where there is nothing to share, a dict is quicker."""
+    return Edited(past) if past else {}
 
 
 def _told(found: list[Problem]) -> Iterable[Problem]:
@@ -457,7 +472,7 @@ def _changed_locks(before: Inventory | None, now: Inventory) -> Iterable[LockKey
     for layer in Layer:
         old: Mapping[str, LockEntry] = _entries(before, layer) if before else {}
         new = _entries(now, layer)
-        for version in old.keys() | new.keys():
+        for version in () if old is new else old.keys() | new.keys():
             if old.get(version) != new.get(version):
                 yield LockKey(layer, version)
         if (before is not None and lock_is_unread(before, layer)) != lock_is_unread(now, layer):

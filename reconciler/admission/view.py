@@ -7,7 +7,7 @@ the view and never the inventory. ``InterfaceRef`` as a key stands for "which bi
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -69,9 +69,9 @@ class View:
     ) -> None:
         self.inventory = inventory
         self.where = where
-        self.in_force: dict[ObjectRef, Resource[Record]] = {}
-        self.refused: dict[ObjectRef, tuple[Problem, ...]] = {}
-        self.contracts: dict[InterfaceRef, Contract] = {}
+        self.in_force: MutableMapping[ObjectRef, Resource[Record]] = {}
+        self.refused: MutableMapping[ObjectRef, tuple[Problem, ...]] = {}
+        self.contracts: MutableMapping[InterfaceRef, Contract] = {}
         self.reads: set[Key] = set()
         self._last = last
         self._names: dict[Kind, tuple[str, ...]] = {}

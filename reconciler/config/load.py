@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from reconciler.config import claims, objects, strays
 from reconciler.config.objects import Unit
 from reconciler.config.paths import LOCK, Home, Owner, home
-from reconciler.model.identity import moved
+from reconciler.model.identity import Edited, moved
 from reconciler.model.inventory import Inventory, Layer, Lock, Resource, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem
@@ -108,7 +108,7 @@ def _layer(layer: Layer, tree: Tree, seen: _Seen | None) -> tuple[_Seen, Collect
     owners = (_home(path, one) for path in changed for one in (tree, seen.tree))
     touched = {owner.key: owner for owner in owners if owner is not None}
     again = _units(layer, tree, _paths_of(touched.values(), tree))
-    units = dict(seen.units)  # what is read anew keeps its place: two readings are compared in their order
+    units = Edited(seen.units)  # what is read anew keeps its place: two readings are compared in their order
     for key in touched.keys() - again.keys():
         units.pop(key, None)
     units.update(again)

@@ -11,7 +11,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -105,7 +105,7 @@ class Controller:
         self.look: Look | None = None
         self.serving = ""  # the revision that new sessions get
         self.looks = 0  # since the start
-        self._recipes: dict[InstanceName, Recipe] = {}  # declared to the supervisor
+        self._recipes: MutableMapping[InstanceName, Recipe] = {}  # declared to the supervisor
         self._prover = Prover(parts.dispatcher, parts.supervisor, parts.bad, self._not_proven)
         self._queue: Queue[Key] = Queue()
         self._source = Condition("Synced", "Unknown", "Starting")
@@ -325,6 +325,7 @@ class Controller:
         steps = diff.steps(wanted, Standing(self._recipes, self.table, pinned, prover.proven))
         for step in steps:
             await self._take(step, look.desired.code)
+        self._recipes = diff.declared(self._recipes, wanted)
         self.parts.retained.save(self.table, wanted)
         self._withdrawn.why = withdrawn(look, keeper.in_use())
         proofs = [step.name for step in steps if isinstance(step, Prove)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.control import checkouts, hints, repository, revision, walk
-from reconciler.model.identity import Edited
+from reconciler.model.identity import Edited, whole
 from reconciler.model.inventory import Layer, Tree
 from reconciler.model.status import Reason
 
@@ -145,7 +145,7 @@ class Source:
         return walk.Walk(known, self._wall_ns(), follow=follow, only_look=only_look)
 
     def _scanned(self, fd: int) -> "_Reading":
-        first = self._walk(self._files)
+        first = self._walk(whole(self._files))
         first.root(fd)
         files, changed = first.files, first.changed + first.gone()
         if changed:
@@ -163,7 +163,7 @@ class Source:
         for one in (first, second):
             if not all(one.one(fd, path) for path in paths):
                 raise walk.Unstable("a folder came or went")
-        files, changed = dict(self._files), []
+        files, changed = Edited(self._files), []
         for path in paths:
             now, again = first.files.get(path), second.files.get(path)
             if _differs(now, again):
@@ -214,22 +214,20 @@ def _differs(file: walk.File | None, other: walk.File | None) -> bool:
 
 def changed_tree(last: Tree, now: Mapping[str, walk.File], changed: Collection[str]) -> Tree:
     """The tree of these files, of which only ``changed`` paths differ from the last one; unnamed."""
-    files, faults, executable = Edited(last.files), dict(last.faults), set(last.executable)
+    files, faults, turned = Edited(last.files), Edited(last.faults), set[str]()
     for path in changed:
         file = now.get(path)
         fault, data = (file.fault, file.data) if file is not None else (None, None)
         faults.pop(path, None)
-        executable.discard(path)
         if fault is not None:
             faults[path] = fault
         if fault is None and data is not None:
             files[path] = data  # in its place: later rooms compare two trees in their order
         else:
             files.pop(path, None)
-        if file is not None and file.executable:
-            executable.add(path)
-    same = executable == last.executable
-    return Tree("", files, faults, last.executable if same else frozenset(executable))
+        if (file is not None and file.executable) != (path in last.executable):
+            turned.add(path)
+    return Tree("", files, faults, last.executable ^ turned if turned else last.executable)
 
 
 def _real(root: Path) -> Path:

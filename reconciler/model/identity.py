@@ -1,58 +1,149 @@
 """What is not the same object in two mappings, found without touching what is.
 
 Rooms keep unchanged values by identity, so that the next look costs what changed. A mapping that was copied
-from another and edited knows where (``Edited``); any two are compared by running along their addresses, since
-hashing ten thousand objects would cost more than the rest of a look.
+from another and edited (``Edited``) shares with it what it did not change, and knows where it did; any two
+are compared by running along their addresses, since hashing ten thousand objects would cost more than the
+rest of a look.
 """
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from itertools import compress, count
 from operator import is_not, or_
-from typing import Generic, NoReturn, TypeVar
-
-from reconciler.model.problems import Bug
+from typing import Any, Final, Generic, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+D = TypeVar("D")
 
 _FEW = 64  # entries out of their order, up to which two mappings are compared by running along them
-_NOTHING = object()
+_MOST = 128  # edits laid over one dict: copied by each look, and laid together once in so many
+_NOTHING: Final[Any] = object()
+_GONE: Final[Any] = object()
 
 
-class Edited(dict[K, V]):
-    """A copy of a mapping that remembers where it was edited since: by ``[]``, ``del`` and ``pop`` alone.
+class Edited(MutableMapping[K, V]):
+    """A copy of a mapping that costs what is edited in it, and remembers where that was.
 
-    What was copied must not be edited any more once the copy is made.
+    Copies lie over one dict that nobody edits, each with its own edits, and are laid together now and then.
+    So what was copied must not be edited any more once the copy is made. To go through all entries is to lay
+    them together: ``keys``, ``values`` and ``items`` tell of one moment.
     """
 
-    __slots__ = ("__weakref__", "_copied", "edited")
+    __slots__ = ("__weakref__", "_copied", "_size", "base", "edited", "edits")
 
     def __init__(self, copied: Mapping[K, V]) -> None:
-        super().__init__(copied)
         self.edited: set[K] = set()
+        self._size = len(copied)
         self._copied = weakref.ref(copied) if isinstance(copied, Edited) else None
+        laid = copied if isinstance(copied, Edited) and len(copied.edits) <= _MOST else None
+        self.base: dict[K, V] = laid.base if laid is not None else whole(copied)  # shared: never edited
+        self.edits: dict[K, V] = laid.edits.copy() if laid is not None else {}  # _GONE: the base has it
 
     def copied(self) -> "Edited[K, V] | None":
         """What this is a copy of, while that is still kept by somebody (and is one of these)."""
         return self._copied() if self._copied else None
 
+    def beside(self, other: Mapping[K, V]) -> Iterable[K] | None:
+        """Keys outside which this has the same as the other; None when nobody remembers."""
+        if self.copied() is other:
+            return self.edited
+        if other is self.base:
+            return self.edits
+        if not isinstance(other, Edited):
+            return None
+        if other.copied() is self:
+            return other.edited
+        return {**self.edits, **other.edits} if self.base is other.base else None
+
+    def whole(self) -> dict[K, V]:
+        """All of it as a dict, which is not to be edited."""
+        if not self.edits:
+            return self.base
+        found = self.base | self.edits
+        for key in [key for key, value in self.edits.items() if value is _GONE]:
+            del found[key]
+        return found
+
+    def __getitem__(self, key: K) -> V:
+        found: V = self.get(key, _NOTHING)
+        if found is _NOTHING:
+            raise KeyError(key)
+        return found
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+    @overload
+    def get(self, key: K, default: V | D, /) -> V | D: ...
+    def get(self, key: K, default: Any = None, /) -> Any:
+        if self.edits:
+            found = self.edits.get(key, _NOTHING)
+            if found is not _NOTHING:
+                return default if found is _GONE else found
+        return self.base.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        edits: dict[Any, Any] = self.edits
+        found = edits.get(key, _NOTHING) if edits else _NOTHING
+        return key in self.base if found is _NOTHING else found is not _GONE
+
     def __setitem__(self, key: K, value: V) -> None:
+        self._size += key not in self
         self.edited.add(key)
-        super().__setitem__(key, value)
+        self.edits[key] = value
 
     def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._size -= 1
         self.edited.add(key)
-        super().__delitem__(key)
+        if key in self.base:
+            self.edits[key] = _GONE
+        else:
+            del self.edits[key]
 
-    def pop(self, key: K, default: V | None = None) -> V | None:  # type: ignore[override]
-        self.edited.add(key)
-        return super().pop(key, default)
+    def __len__(self) -> int:
+        return self._size
 
-    def _not_remembered(self, *_: object, **__: object) -> NoReturn:
-        raise Bug("edit it by [], del and pop: nothing else is remembered")
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.whole())
 
-    update = setdefault = popitem = clear = __ior__ = _not_remembered
+    def keys(self) -> KeysView[K]:
+        return self.whole().keys()
+
+    def values(self) -> ValuesView[V]:
+        return self.whole().values()
+
+    def items(self) -> ItemsView[K, V]:
+        return self.whole().items()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        if len(self) != len(other):
+            return False
+        return all(self.get(key, _NOTHING) == other.get(key, _NOTHING) for key in moved(self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Edited({self.whole()!r})"
+
+
+def whole(mapping: Mapping[K, V]) -> dict[K, V]:
+    """All of a mapping as a dict, which is not to be edited: its own where it has one."""
+    if type(mapping) is dict:
+        return mapping
+    return mapping.whole() if isinstance(mapping, Edited) else dict(mapping)
+
+
+def laid_over(mapping: Mapping[K, V], more: Mapping[K, V]) -> Mapping[K, V]:
+    """The mapping with these entries; itself where there are none."""
+    if not more:
+        return mapping
+    found = Edited(mapping)
+    found.update(more)
+    return found
 
 
 def moved(before: Mapping[K, V], after: Mapping[K, V]) -> set[K]:
@@ -62,8 +153,11 @@ def moved(before: Mapping[K, V], after: Mapping[K, V]) -> set[K]:
     """
     if before is after:
         return set()
-    if isinstance(after, Edited) and after.copied() is before:
-        return _differing(after.edited, before, after)
+    found = after.beside(before) if isinstance(after, Edited) else None
+    if found is None and isinstance(before, Edited):
+        found = before.beside(after)
+    if found is not None:
+        return _differing(found, before, after)
     odd: list[K] = []
     old, new = _Run(before), _Run(after)
     while len(odd) < _FEW:
@@ -85,8 +179,9 @@ class _Run(Generic[K, V]):
     """The entries of a mapping that were not met yet, in their order."""
 
     def __init__(self, mapping: Mapping[K, V]) -> None:
-        self.keys = list(mapping)
-        self.values = list(mapping.values())
+        entries = whole(mapping)
+        self.keys = list(entries)
+        self.values = list(entries.values())
 
     def skip(self, other: "_Run[K, V]") -> None:
         """Leave out what both start with in common."""

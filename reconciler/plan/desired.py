@@ -7,7 +7,7 @@ it says something else; and only what changed is made anew. The result is the sa
 which a property test holds to.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -46,6 +46,7 @@ class Memory:
     home: str
     made: Mapping[str, making.Made]  # by binding
     bases: Mapping[Resource[Connector], making.Base]
+    bound: Mapping[Resource[Connector], int]  # how many instances are made of it
     clients: Mapping[str, frozenset[str]]  # by binding: the agents with a route to it
 
 
@@ -58,7 +59,7 @@ def desire(
     past = (
         previous.memory if previous and (previous.memory.kit, previous.memory.home) == (kit, home) else None
     )
-    run = _Run(Memory(admission, kit, home, {}, {}, {}), previous if past else None)
+    run = _Run(Memory(admission, kit, home, {}, {}, {}, {}), previous if past else None)
     changed = _changed(past.admission, admission) if past else None
     if changed is None:
         run.everything()
@@ -74,12 +75,13 @@ class _Run:
         self._admission, self._kit, self._home = frame.admission, frame.kit, frame.home
         self._previous = previous
         self._past = previous.memory if previous else frame
-        self._made: dict[str, making.Made] = {}
-        self._recipes: dict[InstanceName, Recipe] = {}
-        self._agents: dict[str, AgentRoutes] = {}
-        self._refusals: dict[str, tuple[Problem, ...]] = {}
-        self._bases: dict[Resource[Connector], making.Base] = {}
-        self._clients: dict[str, frozenset[str]] = {}
+        self._made: MutableMapping[str, making.Made] = {}
+        self._recipes: MutableMapping[InstanceName, Recipe] = {}
+        self._agents: MutableMapping[str, AgentRoutes] = {}
+        self._refusals: MutableMapping[str, tuple[Problem, ...]] = {}
+        self._bases: MutableMapping[Resource[Connector], making.Base] = {}
+        self._bound: MutableMapping[Resource[Connector], int] = {}
+        self._clients: MutableMapping[str, frozenset[str]] = {}
         self._states: dict[Resource[Connector], str] = {}
         self._touched: tuple[Collection[str], Collection[str]] | None = None  # agents, bindings; None: all
 
@@ -101,14 +103,13 @@ class _Run:
     def only(self, bindings: Collection[str], agents: Collection[str]) -> None:
         """Make these anew, and the routes of whoever is answered by them; take over the rest."""
         assert self._previous is not None  # noqa: S101 - there is a past that these differ from
-        self._made, self._recipes = dict(self._past.made), Edited(self._previous.recipes)
-        self._agents, self._refusals = Edited(self._previous.table.agents), dict(self._previous.refusals)
-        self._bases, self._clients = dict(self._past.bases), dict(self._past.clients)
+        self._made, self._recipes = Edited(self._past.made), Edited(self._previous.recipes)
+        self._agents, self._refusals = Edited(self._previous.table.agents), Edited(self._previous.refusals)
+        self._bases, self._bound = Edited(self._past.bases), Edited(self._past.bound)
+        self._clients = Edited(self._past.clients)
         for name in bindings:
             if old := self._made.pop(name, None):
-                del self._recipes[old.name]
-                if not any(one.connector is old.connector for one in self._made.values()):
-                    self._bases.pop(old.connector, None)
+                self._unmake(old)
             if found := self._in_force(Kind.BINDING, name):
                 self._make(cast("Resource[Binding]", found))
         touched = set(agents).union(*(self._clients.get(name, ()) for name in bindings))
@@ -127,9 +128,16 @@ class _Run:
         before = self._previous
         if before and not self._differs(before.table):
             table = before.table
-        memory = Memory(self._admission, self._kit, self._home, self._made, self._bases, self._clients)
-        code = {one.code.digest: one.code for one in self._bases.values()}
-        return Desired(table, table.recipes, code, self._refusals, memory)
+        memory = Memory(
+            self._admission, self._kit, self._home, self._made, self._bases, self._bound, self._clients
+        )
+        return Desired(table, table.recipes, self._code(), self._refusals, memory)
+
+    def _code(self) -> Mapping[str, Pinned]:
+        """The files of every connector that something is made of."""
+        if self._previous and not moved(self._past.bases, self._bases):
+            return self._previous.code
+        return {one.code.digest: one.code for one in self._bases.values()}
 
     def _differs(self, before: RouteTable) -> bool:
         """Whether the table says something else; where only a little was made anew, only that is compared."""
@@ -159,6 +167,14 @@ class _Run:
             made = making.Made(binding, connector, state, same.recipe if same else recipe, name)
         self._made[binding.ref.name] = made
         self._recipes[made.name] = made.recipe
+        self._bound[connector] = self._bound.get(connector, 0) + 1
+
+    def _unmake(self, old: making.Made) -> None:
+        del self._recipes[old.name]
+        self._bound[old.connector] -= 1
+        if not self._bound[old.connector]:
+            del self._bound[old.connector]
+            self._bases.pop(old.connector, None)
 
     def _base(self, connector: Resource[Connector]) -> making.Base:
         known = self._bases.get(connector) or self._past.bases.get(connector) or making.base(connector)
@@ -220,7 +236,9 @@ def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] |
     """The bindings and agents that must be made anew; None when something changed that they all may rest
     on.
     """
-    refs = moved(before.in_force, after.in_force) | (before.unusable ^ after.unusable)
+    refs = moved(before.in_force, after.in_force)
+    if before.unusable is not after.unusable:
+        refs |= before.unusable ^ after.unusable
     if any(ref.kind in (Kind.INTERFACE, Kind.CONNECTOR) for ref in refs):
         return None
     if before.contracts != after.contracts:

@@ -6,9 +6,10 @@ the steps leaves none but proofs that are not given yet, once those are given an
 where nothing differs there is none.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import dataclass
 
+from reconciler.model.identity import Edited, laid_over, moved
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import RouteTable
@@ -49,8 +50,9 @@ Step = Declare | Prove | SwapRoutes | Retire
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """What there is: the instances declared and not retired, the table that new sessions get now, the recipes
-    that open sessions are pinned to, and the instances that have proven themselves.
+    """What there is: the instances declared and not retired (quickest with their recipes, as a mapping that
+    shares what is desired), the table that new sessions get now, the recipes that open sessions are pinned
+    to, and the instances that have proven themselves.
     """
 
     declared: Collection[InstanceName]
@@ -66,11 +68,31 @@ def steps(desired: RouteTable, now: Standing) -> tuple[Step, ...]:
     and not be declared yet), and what open sessions hold.
     """
     served = serving.serve(desired, now.table, now.proven)
-    needed = {**served.recipes, **(now.pinned or {}), **desired.recipes}
-    declared = now.declared if type(now.declared) is dict else dict.fromkeys(now.declared)
-    # Sets against plain dicts: those compare by the hashes they keep, and there may be thousands of names.
-    declare = [Declare(name, needed[name]) for name in sorted(set(needed).difference(declared))]
+    needed, declared = _needed(desired, served, now.pinned or {}), now.declared
+    if not isinstance(declared, Mapping):
+        declared = dict.fromkeys(declared)
+    odd = sorted(moved(declared, needed))
+    declare = [Declare(name, needed[name]) for name in odd if name in needed and name not in declared]
     prove = [Prove(name) for name in serving.to_prove(desired, served, now.proven)]
     swap = [] if served is now.table else [SwapRoutes(served)]
-    retire = [Retire(name) for name in sorted(set(declared).difference(needed))]
+    retire = [Retire(name) for name in odd if name not in needed]
     return (*declare, *prove, *swap, *retire)
+
+
+def declared(
+    recipes: Mapping[InstanceName, Recipe], desired: RouteTable
+) -> MutableMapping[InstanceName, Recipe]:
+    """What is declared once the steps are done, as a mapping that shares what is desired."""
+    found = Edited(desired.recipes)
+    odd = moved(desired.recipes, recipes)
+    found.update({name: recipes[name] for name in odd if name in recipes and name not in desired.recipes})
+    return found
+
+
+def _needed(
+    desired: RouteTable, served: RouteTable, pinned: Mapping[InstanceName, Recipe]
+) -> Mapping[InstanceName, Recipe]:
+    odd = moved(desired.recipes, served.recipes)
+    earlier = {name: served.recipes[name] for name in odd if name in served.recipes}
+    more = {name: one for name, one in {**earlier, **pinned}.items() if name not in desired.recipes}
+    return laid_over(desired.recipes, more)

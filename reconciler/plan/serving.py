@@ -7,7 +7,7 @@ them is proven. An agent that nobody serves yet gets its routes at once; its fir
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from reconciler.model.identity import moved
+from reconciler.model.identity import laid_over, moved
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
@@ -28,14 +28,14 @@ def serve(desired: RouteTable, current: RouteTable, proven: Collection[InstanceN
     odd = moved(current.agents, desired.agents)
     kept = {
         agent: current.agents[agent]
-        for agent in odd & desired.agents.keys()
-        if _unproven(desired.agents[agent], current.agents.get(agent), proven)
+        for agent in odd
+        if agent in desired.agents and _unproven(desired.agents[agent], current.agents.get(agent), proven)
     }
-    agents = {**desired.agents, **kept} if kept else desired.agents
-    recipes = _recipes_for(agents, desired, current)
+    agents = laid_over(desired.agents, kept)
+    recipes = _recipes_for(agents, odd, desired, current)
     if any(agents.get(agent) != current.agents.get(agent) for agent in odd):
         return RouteTable(generation=current.generation + 1, agents=agents, recipes=recipes)
-    if recipes is not current.recipes and recipes.keys() != current.recipes.keys():
+    if any((name in recipes) != (name in current.recipes) for name in moved(current.recipes, recipes)):
         return RouteTable(generation=current.generation + 1, agents=agents, recipes=recipes)
     return current
 
@@ -44,7 +44,7 @@ def to_prove(
     desired: RouteTable, current: RouteTable, proven: Collection[InstanceName]
 ) -> tuple[InstanceName, ...]:
     """The instances that must answer before they may replace what serves."""
-    odd = moved(current.agents, desired.agents) & desired.agents.keys()
+    odd = [agent for agent in moved(current.agents, desired.agents) if agent in desired.agents]
     wanted = {
         name for agent in odd for name in _unproven(desired.agents[agent], current.agents.get(agent), proven)
     }
@@ -52,15 +52,20 @@ def to_prove(
 
 
 def _recipes_for(
-    agents: Mapping[str, AgentRoutes], desired: RouteTable, current: RouteTable
+    agents: Mapping[str, AgentRoutes], odd: Collection[str], desired: RouteTable, current: RouteTable
 ) -> Mapping[InstanceName, Recipe]:
-    """The desired recipes, and earlier ones that a route still needs."""
-    lost = moved(current.recipes, desired.recipes) - desired.recipes.keys()
+    """The desired recipes, and earlier ones that a route still needs; ``odd`` agents have other routes."""
+    differ = moved(current.recipes, desired.recipes)
+    lost = {name for name in differ if name not in desired.recipes}
     if not lost:
         return desired.recipes
-    used = {route.instance for routes in agents.values() for route in routes.routes.values()}
-    earlier = {name: current.recipes[name] for name in lost & used}
-    return {**desired.recipes, **earlier} if earlier else desired.recipes
+    anew = {name.binding for name in differ - lost}
+    # Whose routes are the same has none to what a new instance replaced; a closed one to a binding that is
+    # gone, perhaps.
+    users = odd if all(name.binding in anew for name in lost) else agents
+    there = (agents[agent] for agent in users if agent in agents)
+    used = {route.instance for routes in there for route in routes.routes.values()}
+    return laid_over(desired.recipes, {name: current.recipes[name] for name in lost & used})
 
 
 def _unproven(

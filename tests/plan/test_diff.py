@@ -9,7 +9,7 @@ from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import RouteTable
 from reconciler.plan.desired import desire
-from reconciler.plan.diff import Declare, Prove, Retire, Standing, Step, SwapRoutes, steps
+from reconciler.plan.diff import Declare, Prove, Retire, Standing, Step, SwapRoutes, declared, steps
 from reconciler.plan.serving import NOTHING
 from tests.kit.values import recipe, routes, table
 from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding
@@ -76,6 +76,8 @@ def test_doing_the_steps_leaves_proofs_alone_and_given_proofs_leave_nothing(
     for desired in wishes:
         before = world.table
         world.do(desired)
+        used = {route.instance for one in world.table.agents.values() for route in one.routes.values()}
+        assert used <= world.table.recipes.keys()
         rest = world.steps(desired)
         assert all(isinstance(step, Prove | SwapRoutes | Retire) for step in rest)
         world.do(desired)
@@ -154,3 +156,13 @@ def test_a_route_that_changes_without_an_instance_is_still_a_swap() -> None:
     (swap,) = steps(new, Standing(old.recipes, old))
     assert isinstance(swap, SwapRoutes)
     assert swap.table.agents == new.agents
+
+
+@given(st.sampled_from(_WORLDS), _NAMES)
+def test_what_is_declared_is_the_same_when_it_shares_what_is_desired(
+    desired: RouteTable, more: set[InstanceName]
+) -> None:
+    have = {name: _RECIPES[name] for name in {*desired.recipes, *more}}
+    shared = declared(have, desired)
+    assert shared == have
+    assert steps(desired, Standing(shared)) == steps(desired, Standing(set(have)))
