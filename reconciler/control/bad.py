@@ -8,13 +8,15 @@ are tried again for ever.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from reconciler.control import atomic
+from reconciler.control.typed import text, whole
 from reconciler.model.names import InstanceName
 
 _LOG = logging.getLogger("handler.loop")
@@ -62,11 +64,11 @@ class Bad:
         self._marks: dict[Claim, Mark] = {}
         try:
             for value in orjson.loads(path.read_bytes())["bad"]:
-                claim = Claim(InstanceName(value.pop("binding"), value.pop("digest")), value.pop("asked"))
-                self._marks[claim] = Mark(**value)
+                claim, mark = _entry(value)
+                self._marks[claim] = mark
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        except (OSError, ValueError, LookupError, TypeError):
             _LOG.warning("%s cannot be read: what failed before is tried anew", path)
             self._marks = {}
 
@@ -114,3 +116,18 @@ class Bad:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
             _LOG.warning("%s cannot be written: %s", self._path, error.strerror or error)
+
+
+def _entry(value: Mapping[str, Any]) -> tuple[Claim, Mark]:
+    """One entry of the file. TypeError, LookupError or ValueError when it is none: a hand may have written
+    it.
+    """
+    claim = Claim(InstanceName(text(value["binding"]), text(value["digest"])), text(value["asked"]))
+    mark = Mark(
+        tries=whole(value["tries"]),
+        left=min(whole(value["left"]), TRIES),
+        since=text(value["since"]),
+        last=text(value["last"]),
+        why=text(value["why"]),
+    )
+    return claim, mark

@@ -7,6 +7,7 @@ interface has one table, and a new harness process gets the newest.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.router.server import Door, Peer, Pinned, Router
+
+_LOG = logging.getLogger("handler.sessions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,12 @@ class Doorkeeper:
     async def restore(self) -> None:
         """Reopen the doors of sessions that an earlier controller left, at the same paths."""
         for session in self._sessions.load():
-            if not session.standing:
+            if session.standing:
+                continue
+            try:
                 await self._open_door(session)
+            except (OSError, ValueError) as error:  # one session is no reason to serve nobody
+                _LOG.warning("session %s cannot be reopened: %s", session.id, error)
 
     async def follow(self, table: RouteTable) -> None:
         """Have a standing door for every agent of the table, with its interfaces, and for no other."""

@@ -4,6 +4,7 @@ A file only while an agent keeps earlier routes because the newer ones are not p
 """
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -33,7 +34,11 @@ class Retained:
         except FileNotFoundError:
             return serving.NOTHING
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            self._path.unlink(missing_ok=True)
+            _LOG.warning("%s cannot be read: what it kept is lost, the newest serves", self._path)
+            with suppress(
+                OSError
+            ):  # what cannot be removed either is told each time that it is to be written
+                self._path.unlink(missing_ok=True)
             return serving.NOTHING
         self._kept = agents
         self._seals.note("")

@@ -10,6 +10,7 @@ all connections whose bridges have the same parent process are one session, whic
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,14 @@ import orjson
 
 from reconciler.control import atomic, processes
 from reconciler.control.seals import Seals
+from reconciler.control.typed import seconds, text, truth, whole
 from reconciler.model.contract import Contract
 from reconciler.model.names import InstanceName, InterfaceRef
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
 
 _LOG = logging.getLogger("handler.sessions")
+_ID = re.compile(r"[0-9a-z]{1,24}")  # every token that we give; a file by another name is not ours
 _QUIET_S = 24 * 3600  # an opened session that nobody called for a day is forgotten
 _RETURN_S = 30  # after a restart: how long a standing session waits for its bridges to come back
 
@@ -233,27 +236,31 @@ def routes_json(agents: Iterable[AgentRoutes], recipes: Mapping[InstanceName, Re
 
 
 def routes_from(value: Mapping[str, Any]) -> tuple[tuple[AgentRoutes, ...], dict[InstanceName, Recipe]]:
-    """Read what ``routes_json`` gave; raises KeyError, TypeError or ValueError when it is not that."""
-    contracts = {ref: Contract.from_json(text) for ref, text in value["contracts"].items()}
+    """Read what ``routes_json`` gave; raises KeyError, TypeError or ValueError when it is not that.
+
+    A recipe that was edited has another digest than its route, and is left out.
+    """
+    contracts = {ref: Contract.from_json(one) for ref, one in value["contracts"].items()}
     agents = []
     for pinned in value["agents"]:
         routes = [
             Route(
                 interface=InterfaceRef.parse(route["interface"]),
-                binding=route["binding"],
-                instance=InstanceName(route["binding"], route["digest"]),
+                binding=text(route["binding"]),
+                instance=InstanceName(route["binding"], text(route["digest"])),
                 contract=contracts[route["interface"]],
-                tools=tuple(route["tools"]) if route["tools"] is not None else None,
-                max_calls=route["maxCalls"],
-                suspended=route["suspended"],
+                tools=tuple(map(text, route["tools"])) if route["tools"] is not None else None,
+                max_calls=whole(route["maxCalls"]) if route["maxCalls"] is not None else None,
+                suspended=text(route["suspended"]) if route["suspended"] is not None else None,
             )
             for route in pinned["routes"]
         ]
-        scope = tuple(ScopeFolder(folder["path"], folder["access"]) for folder in pinned["scope"])
+        scope = tuple(ScopeFolder(text(one["path"]), text(one["access"])) for one in pinned["scope"])
         by_name = {route.interface.name: route for route in routes}
-        agents.append(AgentRoutes(agent=pinned["agent"], routes=by_name, scope=scope))
-    recipes = [Recipe.from_json(recipe) for recipe in value["recipes"]]
-    return tuple(agents), {recipe.name: recipe for recipe in recipes}
+        agents.append(AgentRoutes(agent=text(pinned["agent"]), routes=by_name, scope=scope))
+    used = {route.instance for one in agents for route in one.routes.values()}
+    recipes = {recipe.name: recipe for recipe in map(Recipe.from_json, value["recipes"])}
+    return tuple(agents), {name: recipes[name] for name in recipes if name in used}
 
 
 def left_open(folder: Path) -> tuple[Session, ...]:
@@ -270,6 +277,8 @@ def _forget(path: Path) -> None:
 
 
 def _read(path: Path) -> Session | None:
+    if not _ID.fullmatch(path.stem):
+        return None
     try:
         value = orjson.loads(path.read_bytes())
         (routes,), recipes = routes_from(value)
@@ -278,10 +287,10 @@ def _read(path: Path) -> Session | None:
             id=path.stem,
             routes=routes,
             recipes=recipes,
-            generation=value["generation"],
-            opened_at=value["openedAt"],
-            opener=processes.Process(opener["pid"], opener["startTime"]) if opener else None,
-            standing=value["standing"],
+            generation=whole(value["generation"]),
+            opened_at=seconds(value["openedAt"]),
+            opener=processes.Process(whole(opener["pid"]), whole(opener["startTime"])) if opener else None,
+            standing=truth(value["standing"]),
             revision=str(value.get("revision", "")),
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

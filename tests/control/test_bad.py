@@ -3,6 +3,7 @@
 import itertools
 from pathlib import Path
 
+import orjson
 import pytest
 
 from reconciler.control.bad import TRIES, Bad, Claim
@@ -104,3 +105,37 @@ def test_a_folder_that_cannot_be_written_ends_nothing(
     assert bad.failed(CLAIM, "x").tries == 1
     assert bad.failed(CLAIM, "x").tries == 2
     assert "cannot be written" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        {"tries": "x"},
+        {"left": None},
+        {"left": True},
+        {"since": 5},
+        {"why": None},
+        {"why": ["no text"]},
+        {"binding": 7},
+        {"asked": None},
+        {"digest": {}},
+    ],
+)
+def test_a_file_that_a_hand_wrote_wrongly_knows_nothing(tmp_path: Path, junk: dict[str, object]) -> None:
+    book(tmp_path).failed(CLAIM, "exit 3")
+    file = tmp_path / "bad.json"
+    document = orjson.loads(file.read_bytes())
+    document["bad"][0].update(junk)
+    file.write_bytes(orjson.dumps(document))
+    again = book(tmp_path)
+    assert again.mark(CLAIM) is None
+    assert again.failed(CLAIM, "exit 3").tries == 1
+
+
+def test_nobody_can_write_down_more_tries_than_there_are(tmp_path: Path) -> None:
+    book(tmp_path).failed(CLAIM, "exit 3")
+    file = tmp_path / "bad.json"
+    file.write_bytes(file.read_bytes().replace(b'"left": 4', b'"left": 1000000'))
+    mark = book(tmp_path).mark(CLAIM)
+    assert mark is not None
+    assert (mark.left, mark.retry_s) == (TRIES, 0.25)

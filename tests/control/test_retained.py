@@ -39,3 +39,14 @@ def test_a_torn_file_keeps_nothing(tmp_path: Path) -> None:
     path.write_text('{"agents": [')
     assert Retained(path).load() is serving.NOTHING
     assert not path.exists()
+
+
+def test_a_folder_in_the_place_of_the_file_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "retained.json"
+    path.mkdir()
+    kept = Retained(path)
+    assert kept.load() is serving.NOTHING
+    kept.save(serving.serve(DESIRED, BEFORE, proven=()), DESIRED)
+    path.rmdir()
+    kept.save(serving.serve(DESIRED, BEFORE, proven=()), DESIRED)
+    assert Retained(path).load().agents.keys() == {"clerk"}

@@ -5,10 +5,11 @@ import os
 import subprocess
 from pathlib import Path
 
+import orjson
 import pytest
 
 from reconciler.control import processes
-from reconciler.control.sessions import Sessions
+from reconciler.control.sessions import Sessions, routes_json
 from tests.kit.values import recipe, routes, table
 
 OCR = recipe("ocr-a")
@@ -136,3 +137,45 @@ def test_on_a_full_disk_a_standing_session_serves_and_an_opened_one_is_refused(
     with pytest.raises(OSError, match="No space"):
         book.open(ROUTES, TABLE, opener=_me())
     assert book.all() == ()
+
+
+def _leaves(value: object, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The place of every value of a JSON document."""
+    found = [at]
+    if isinstance(value, dict):
+        for key, one in value.items():
+            found += _leaves(one, (*at, key))
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            found += _leaves(one, (*at, number))
+    return found
+
+
+def test_whatever_a_hand_puts_anywhere_into_a_session_file_stops_nobody(tmp_path: Path) -> None:
+    opened = _book(tmp_path).open(ROUTES, TABLE, opener=_me())
+    file = tmp_path / f"{opened.id}.json"
+    text = file.read_bytes()
+    places = _leaves(orjson.loads(text))
+    assert len(places) > 40
+    for place in places[1:]:
+        for junk in (None, "x", -1, 1.5, True, [], {}, [[]], {"a": 1}):
+            document = orjson.loads(text)
+            inside = document
+            for step in place[:-1]:
+                inside = inside[step]
+            inside[place[-1]] = junk
+            file.write_bytes(orjson.dumps(document))
+            book = _book(tmp_path)
+            for session in book.load():
+                assert set(session.recipes) <= {OCR.name}, (place, junk)
+                assert all(recipe == OCR for recipe in session.recipes.values()), (place, junk)
+                routes_json([session.routes], session.recipes)
+            book.over()
+            book.recipes()
+
+
+@pytest.mark.parametrize("name", ["a b", "x" * 150, "..", "é", "-", "A" * 12])
+def test_a_session_file_by_a_name_that_we_never_give_is_no_session(tmp_path: Path, name: str) -> None:
+    opened = _book(tmp_path).open(ROUTES, TABLE)
+    (tmp_path / f"{opened.id}.json").rename(tmp_path / f"{name}.json")
+    assert _book(tmp_path).load() == ()
