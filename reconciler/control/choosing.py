@@ -29,7 +29,7 @@ from reconciler.model.resources import Config
 _LOG = logging.getLogger("handler.source")
 _SETTINGS = "handler.toml"
 _FILE = "source.json"
-_COMMIT = re.compile(r".*@(?:sha1|sha256):([0-9a-f]{40,64})(?:\+.*)?")
+_COMMIT = re.compile(r"(?!none@).*@(?:sha1|sha256):([0-9a-f]{40,64})(?:\+.*)?")
 
 
 @dataclass(frozen=True, slots=True)

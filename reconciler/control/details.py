@@ -68,7 +68,7 @@ def _service(admission: Admission, routes: AgentRoutes | None, one: Selected) ->
     return {
         "interface": str(one.interface),
         "binding": one.binding,
-        "instance": str(route.instance) if route else None,
+        "instance": str(route.instance) if route and not route.vacant else None,
         "tools": list(one.tools) if one.tools is not None else None,
         "maxCalls": one.max_calls,
         "file": one.file,

@@ -110,8 +110,24 @@ class Looker:
             admitted = tree
         self._trees[Layer.CONFIG] = admitted
         self.source.held_files = bool(admitted.files)
-        self.last = self._judge(self._trees, _nothing)
+        self.last = self._judge(self._trees, _nothing) if tree is not None else self._resumed()
         return self.last
+
+    def _resumed(self) -> Look:
+        """Everything that was in force, also a form that is refused by now because what it rests on changed
+        or was removed: a restart takes nothing away. But for what this place itself forbids.
+        """
+        inventory, where = load.inventory(self._trees), self._place.surroundings()
+        first = admission_room.admit(inventory, {}, None, where)
+        if not first.refused:
+            return self._decided(first, {})
+        anywhere = admission_room.admit(inventory, {}, None, replace(where, forbidden=()))
+        kept = {
+            ref: inventory.resources[ref]
+            for ref, why in first.refused.items()
+            if ref in inventory.resources and anywhere.refused.get(ref) == why
+        }
+        return self._decided(admission_room.admit(inventory, kept, None, where), {})
 
     def look(
         self, held_by: Collection[str] | None, hints: Collection[str] = (), *, prune_all: bool = False
@@ -265,6 +281,9 @@ class Looker:
         held = hold(before, inventory) if before else {}
         judged = held_in(inventory, before, held) if before else inventory
         admission = admission_room.admit(judged, last, before, self._place.surroundings())
+        return self._decided(admission, held)
+
+    def _decided(self, admission: Admission, held: HeldBack) -> Look:
         was = self.last.desired if self.last else None
         desired = planning.desire(
             admission,

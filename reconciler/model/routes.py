@@ -28,6 +28,11 @@ class Route:
     max_calls: int | None = None  # per session, on top of the interface's own limit
     suspended: str | None = None  # why new calls end `unavailable`, or None
 
+    @property
+    def vacant(self) -> bool:
+        """Its place is kept, closed, and no instance stands there."""
+        return not self.instance.digest
+
 
 @dataclass(frozen=True, slots=True)
 class ScopeFolder:

@@ -105,7 +105,7 @@ def _route(route: Route | None) -> Mapping[str, Any] | None:
     return {
         "binding": route.binding,
         "version": str(route.interface),
-        "instance": str(route.instance),
+        "instance": None if route.vacant else str(route.instance),
         "tools": list(route.tools) if route.tools is not None else None,
         "maxCalls": route.max_calls,
         "unavailable": route.suspended,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from reconciler.admission.admit import Admission, Selected
 from reconciler.model.contract import Contract
 from reconciler.model.inventory import Resource
-from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Bug, Problem, Span
 from reconciler.model.resources import Agent
 from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
@@ -49,8 +49,7 @@ def routes(
     """The routes of an agent that has some; ``before`` itself when nothing differs from it."""
     found = {}
     for selected in sorted(admission.selections[agent.ref.name], key=lambda one: one.interface):
-        old = before.routes.get(selected.interface.name) if before else None
-        if route := _route(admission, selected, instances.get(selected.binding), old):
+        if route := _route(admission, selected, instances.get(selected.binding)):
             found[selected.interface.name] = route
     new = AgentRoutes(agent.ref.name, found, scope(agent.spec, home))
     return before if before is not None and same_routes(new, before) else new
@@ -91,17 +90,19 @@ def _route(
     admission: Admission,
     selected: Selected,
     answers: Made | None,
-    old: Route | None,
 ) -> Route | None:
-    """One route. A binding that is gone keeps its place, closed, for as long as we know what stood there."""
-    if answers is None:
-        if old is None or old.binding != selected.binding:
-            return None
-        there = ObjectRef(Kind.BINDING, selected.binding) in admission.in_force
-        return replace(old, suspended=_UNSERVED if there else _REMOVED)
+    """One route. A binding that is gone keeps its place, closed: whatever stood there, so that a restart,
+    which does not know that, says the same.
+    """
     contract = admission.contracts.get(selected.interface)
     if contract is None:
         return None
+    if answers is None:
+        there = ObjectRef(Kind.BINDING, selected.binding) in admission.in_force
+        nobody, why = InstanceName(selected.binding, ""), _UNSERVED if there else _REMOVED
+        return Route(
+            selected.interface, selected.binding, nobody, contract, selected.tools, selected.max_calls, why
+        )
     binding = answers.binding
     return Route(
         interface=selected.interface,

@@ -79,6 +79,7 @@ def _unproven(
         for name, route in new.routes.items()
         if name in old.routes
         and route.suspended is None  # nobody starts those, so none would ever answer
+        and not old.routes[name].vacant  # nobody answers there: nothing is kept by waiting
         and route.instance not in served
         and route.instance not in proven
     ]

@@ -201,6 +201,17 @@ def test_a_commit_that_does_not_follow_the_last_one_is_applied_and_that_is_said(
         assert one.notes == ()
 
 
+def test_the_first_commit_follows_on_files_without_one_and_nothing_is_said(
+    repo: Repo, looker: Callable[[], Looker]
+) -> None:
+    repo.write(binding("one", HEAD))
+    one = looker()
+    assert says(one) == "one"
+    repo.commit(binding("two", HEAD))
+    assert says(one) == "two"
+    assert one.notes == ()
+
+
 def test_what_cannot_be_read_as_a_commit_concludes_nothing(repo: Repo, looker: Callable[[], Looker]) -> None:
     repo.write(binding("one"))
     assert "'HEAD' names no commit" in says(looker())

@@ -9,6 +9,7 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.looking import Look, Looker, Place
 from reconciler.control.source import Gone
 from reconciler.model.names import Kind, ObjectRef
+from reconciler.plan import routing
 
 OCR = ObjectRef(Kind.BINDING, "ocr-a")
 CLERK = ObjectRef(Kind.AGENT, "clerk")
@@ -137,3 +138,34 @@ def test_a_preview_changes_nothing(place: Place, looker: Callable[[], Looker]) -
     assert not decided(one.preview()).desired.table.agents
     assert one.last is not None
     assert one.last.desired is before.desired
+
+
+def test_a_restart_takes_nothing_from_an_agent_that_rests_on_what_was_removed(
+    place: Place, looker: Callable[[], Looker]
+) -> None:
+    """It keeps its last form, so that what else it uses is answered; after a restart as before."""
+    (place.config / "bindings" / "other.toml").write_text(BINDING)
+    one = looker()
+    one.look(())
+    (place.config / "bindings" / "ocr-a.toml").unlink()
+    before = decided(one.look(None, prune_all=True))
+    assert before.admission.retained == {CLERK}
+    after = looker()
+    for look in (after.last, decided(after.look(()))):
+        assert look is not None
+        assert look.admission.retained == {CLERK}
+        assert routing.same_table(look.desired.table, before.desired.table)
+        assert look.desired.table.agents["clerk"].routes["ocr"].suspended == "the binding was removed"
+
+
+def test_what_the_place_forbids_by_now_does_not_come_back_with_a_restart(
+    place: Place, looker: Callable[[], Looker]
+) -> None:
+    scope = place.state.parent / "inbox"
+    (place.config / "agents" / "clerk.toml").write_text(f'{AGENT}scope = ["{scope}"]\n')
+    assert CLERK in decided(looker().look(())).admission.in_force
+    place.state.rename(place.state.parent / "moved")
+    scope.mkdir()
+    moved = Place(place.config, place.state.parent / "moved", scope / "run")
+    there = Looker(moved, Admitted(moved.state / "admitted"))
+    assert CLERK not in there.first().admission.in_force

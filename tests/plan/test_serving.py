@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from reconciler.model.names import InstanceName
 from reconciler.plan.serving import NOTHING, serve, to_prove
 from tests.kit.values import recipe, routes, table
 
@@ -40,6 +41,18 @@ def test_one_agent_that_waits_does_not_hold_another() -> None:
     served = serve(desired, before, proven=())
     assert served.agents["clerk"] is before.agents["clerk"]
     assert served.agents["reader"] is desired.agents["reader"]
+
+
+def test_where_nobody_answers_nothing_is_kept_by_waiting() -> None:
+    """A binding that was removed left its place vacant; whatever takes it does so at once."""
+    whole = routes("clerk", OLD)
+    (name, route), *_ = whole.routes.items()
+    vacant = replace(route, instance=InstanceName(route.binding, ""), suspended="the binding was removed")
+    before = table(1, replace(whole, routes={name: vacant}), recipes=())
+    desired = table(2, routes("clerk", NEW), recipes=(NEW,))
+    assert to_prove(desired, before, proven=()) == ()
+    assert serve(desired, before, proven=()).agents == desired.agents
+    assert serve(before, table(1, whole, recipes=(OLD,)), proven=()).recipes == {}
 
 
 def test_a_removed_agent_is_not_served() -> None:
