@@ -215,8 +215,11 @@ def _write(root: Path, files: dict[str, str]) -> None:
     for path, text in sorted(files.items(), key=lambda item: not item[0].startswith("connectors/")):
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("x", encoding="utf-8") as file:
-            file.write(text)
+        try:
+            with target.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise usage.Stopped(f"{path} appeared meanwhile and was not touched: import once more") from None
 
 
 # what is told

@@ -7,6 +7,7 @@ often a package or a folder, is one when it looks like it (``looks_secret``).
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _LONG_WORDS = (
@@ -26,7 +27,10 @@ _PREFIXES = re.compile(
 )
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")
 _USERINFO = re.compile(r"://(?!git@)[^/\s?#]*@")
-_ASSIGNED = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)['\"]?(?:\s*=\s*|:\s+)['\"]?([^\s'\"&;]+)")
+# What assigns, with a value behind it; the name is looked for in front, so that no text is passed twice.
+_ASSIGNS = re.compile(r"['\"]?(?:\s?=\s?|:\s)['\"]?(?=[^\s'\"&;])")
+_MAX_ASSIGNED = 32
+_NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 _OPTION = re.compile(r"(?:^|\s)--?([A-Za-z][A-Za-z0-9_-]*)\s+(?!-)\S")
 _SCHEME = re.compile(r"\b(?:bearer|basic|token)\s+\S{4,}", re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9+=_-]{32,}")
@@ -74,13 +78,24 @@ def looks_secret(text: str) -> bool:
     text = _IMAGE_DIGEST.sub("", text)
     if any(pattern.search(text) for pattern in (_PREFIXES, _UUID, _USERINFO, _SCHEME)):
         return True
-    if any(names_a_secret(found[1]) for found in _ASSIGNED.finditer(text)):
+    if any(map(names_a_secret, _assigned(text))):
         return True
     if any(names_a_secret(found[1]) for found in _OPTION.finditer(text)):
         return True
     if any(_mixed(run, cases=True) for run in _RUN.findall(text)):
         return True
     return any(len(part) >= 16 and _mixed(part) for part in re.split(r"[^A-Za-z0-9]+", text))
+
+
+def _assigned(text: str) -> Iterator[str]:
+    """The names that a text gives a value to: of ``--api-key=x``, of ``X-Key: x``."""
+    for count, found in enumerate(_ASSIGNS.finditer(text)):
+        if count == _MAX_ASSIGNED:
+            yield "secret"  # nobody reads so many: in doubt there is one
+            return
+        before = _NAME_BEFORE.search(text, max(0, found.start() - 64), found.start())
+        if before:
+            yield before[0]
 
 
 def _mixed(text: str, *, cases: bool = False) -> bool:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.harness import reading
@@ -17,6 +17,7 @@ def test_json_may_have_comments_a_byte_order_mark_and_commas_too_many() -> None:
     assert reading.values(text.encode(), "x.json") == {"a": "http://x/*no*/, }", "b": [1, 2]}
 
 
+@settings(deadline=None)
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=20,
@@ -84,6 +85,7 @@ def test_a_hostile_line_of_quotes_is_passed_once() -> None:
         reading.values(data, "x.json")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(["x.json", "x.toml", "x.yaml"]))
 def test_any_bytes_are_read_or_refused_in_words(data: bytes, file: str) -> None:
     try:

@@ -1,7 +1,7 @@
 """What counts as a secret: in doubt a value does, an argument does by its looks, and defaults never pass."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.harness import secrecy
@@ -90,7 +90,19 @@ def test_one_harness_knows_a_bare_dollar() -> None:
     assert secrecy.reference("$VAR", bare=True) == Reference("env", "VAR")
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="abc-_=/ 1", min_size=1, max_size=20), st.sampled_from(["", "env:", "var:"]))
 def test_a_default_is_left_out_of_every_reference(default: str, store: str) -> None:
     text = f"--x=${{{store}VAR:-CANARY{default}}}"
     assert secrecy.without_defaults(text) == f"--x=${{{store}VAR}}"
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 4096, "a=" * 2048, "${" * 2048, "://" * 1365, " =" * 2048, "-a " * 1365]
+)
+def test_hostile_texts_are_passed_once(text: str) -> None:
+    """Quadratic patterns would take minutes for these; the test's own time-out is the bound."""
+    for _ in range(200):
+        secrecy.looks_secret(text)
+        secrecy.reference(text, bare=True)
+        secrecy.without_defaults(text)
