@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.admission import admit as room
@@ -348,7 +348,7 @@ def _whole(admission: Admission) -> dict[str, object]:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(WORLD, st.lists(st.tuples(st.lists(EDIT, max_size=3), st.booleans()), min_size=1, max_size=4))
 def test_judging_what_changed_equals_judging_everything(
     world: tuple[int, ...], history: list[tuple[list[tuple[int, int]], bool]]
@@ -360,7 +360,7 @@ def test_judging_what_changed_equals_judging_everything(
         before = _both(now, before.in_force if remembered else {}, before)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(WORLD, WORLD)
 def test_looking_again_at_the_same_files_changes_nothing(
     one: tuple[int, ...], other: tuple[int, ...]

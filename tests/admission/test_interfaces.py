@@ -771,7 +771,7 @@ _VALUE = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.fixed_dictionaries({}, optional={"name": _VALUE, "description": _VALUE}), max_size=2),
     _VALUE,
@@ -785,7 +785,7 @@ def test_no_json_makes_a_rule_raise(tools: list[dict[str, object]], schema: obje
     assert admission.problems or admission.contracts
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(["name", "tool", "input", "expect", "tier", "x"]), _VALUE, max_size=6))
 def test_no_suite_makes_a_rule_raise(case: dict[str, object]) -> None:
     from reconciler.config import words

@@ -151,7 +151,7 @@ def _two_states(folder: Path) -> tuple[dict[str, bytes], dict[str, bytes], int]:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_cut_or_spoilt_anywhere_the_whole_batches_before_it_count(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.control import admitted as module
@@ -84,7 +84,6 @@ _FILES = st.dictionaries(st.sampled_from("abc"), st.none() | st.sampled_from([b"
 
 
 @given(st.lists(_FILES, min_size=1, max_size=12))
-@settings(deadline=None)
 def test_a_journal_written_anew_reads_as_the_one_before(changes: list[dict[str, bytes | None]]) -> None:
     data = b"".join(
         batches.encoded(

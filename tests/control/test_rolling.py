@@ -291,7 +291,7 @@ _ACTS = st.one_of(st.integers(1, 7), st.sampled_from(["look", "back", "apply", "
 
 @pytest.mark.slow
 @given(st.lists(_ACTS, max_size=25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_edits_rollbacks_applies_and_restarts_in_any_order_serve_what_the_rules_say(
     acts: list[int | str],
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.control import say
@@ -114,7 +114,7 @@ def by_ref(statuses: tuple[ObjectStatus, ...]) -> dict[ObjectRef, ObjectStatus]:
     return {ObjectRef(Kind(one.kind), one.name): one for one in statuses}
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(st.lists(st.lists(st.sampled_from(EDITS), max_size=3), min_size=1, max_size=6), st.data())
 def test_telling_what_changed_adds_up_to_telling_everything(
     history: list[list[Mapping[str, str | None]]], data: st.DataObject

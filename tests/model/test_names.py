@@ -1,7 +1,7 @@
 """Names are parsed once and printed one way."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.names import (
@@ -42,7 +42,6 @@ def test_each_fault_of_a_name_is_one_clause(name: str, words: str) -> None:
     assert not fault.endswith(".")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20))
 def test_what_has_no_fault_is_safe_in_paths_and_sockets(name: str) -> None:
     if name_fault(name) is None:
@@ -50,7 +49,6 @@ def test_what_has_no_fault_is_safe_in_paths_and_sockets(name: str) -> None:
         assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), st.integers(1, 999_999))
 def test_an_interface_version_prints_as_it_is_read(name: str, version: int) -> None:
     ref = InterfaceRef.parse(f"{name}/v{version}")

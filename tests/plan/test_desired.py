@@ -207,7 +207,7 @@ _EDITS: tuple[dict[str, str | None], ...] = (
 
 
 @given(st.lists(st.sampled_from(range(len(_EDITS))), min_size=1, max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_edit_by_edit_gives_what_a_fresh_start_gives(edits: list[int]) -> None:
     files = dict(SMALL)
     admission = admitted(files)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.names import InstanceName
@@ -68,7 +68,6 @@ class World:
 
 
 @given(st.lists(st.sampled_from(_WORLDS), min_size=1, max_size=5), _NAMES, _NAMES)
-@settings(deadline=None)
 def test_doing_the_steps_leaves_proofs_alone_and_given_proofs_leave_nothing(
     wishes: list[RouteTable], pinned: set[InstanceName], bad: set[InstanceName]
 ) -> None:

@@ -193,7 +193,7 @@ def _present(names: set[str]) -> dict[str, str]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(STEPS, st.sampled_from([HALF, TENTH, WHOLE]))
 def test_no_order_of_edits_removes_more_within_a_minute_than_may_go_at_once(
     steps: list[tuple[set[str], float]], limits: Prune
