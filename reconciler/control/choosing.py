@@ -10,18 +10,19 @@ nothing up. A commit that is refused is ``Gone`` with its own reason, and what w
 """
 
 import logging
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from reconciler.admission import admit
+from reconciler.admission.admit import Surroundings
 from reconciler.config import load
 from reconciler.control import atomic, checkouts, commits, gitstore, repository, signed
 from reconciler.control.commits import Commit, Taken
 from reconciler.control.source import Busy, Gone, Source
-from reconciler.model import settings
+from reconciler.model import revisions, settings
 from reconciler.model.inventory import Layer, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.resources import Config
@@ -29,7 +30,6 @@ from reconciler.model.resources import Config
 _LOG = logging.getLogger("handler.source")
 _SETTINGS = "handler.toml"
 _FILE = "source.json"
-_COMMIT = re.compile(r"(?!none@).*@(?:sha1|sha256):([0-9a-f]{40,64})(?:\+.*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,12 @@ class Choice:
 class Chooser:
     """Reads one configuration, again and again, from where its settings say. One look at a time."""
 
-    def __init__(self, source: Source, config: Path, state: Path) -> None:
-        """Nothing is read before ``choose``, nothing written before ``keep``."""
+    def __init__(self, source: Source, config: Path, state: Path, where: Surroundings) -> None:
+        """Nothing is read before ``choose``, nothing written before ``keep``; ``where`` is what settings are
+        judged by.
+        """
         self._source = source
+        self._where = where
         self._config = config
         self._path = state / _FILE
         self._kept: settings.Source | None = None
@@ -83,9 +86,8 @@ class Chooser:
             first = self._first(scanned, bare=bare)
             if not isinstance(first, settings.Source):
                 return Choice(first, settings.Source())
-            wanted = first
-        if bare and wanted.mode != "commit":
-            wanted = wanted.model_copy(update={"mode": "commit"})  # there is nothing else to read
+            return self._confirmed(self._read(_as_read(first, bare=bare), scanned, applied, ()))
+        wanted = _as_read(wanted, bare=bare)
         place = self.kept if applied else wanted
         by, notes = wanted, tuple[str, ...]()
         if (place.mode, place.ref) != (wanted.mode, wanted.ref) and not bare:
@@ -98,7 +100,7 @@ class Chooser:
         """What was chosen is in force: a restart reads from there. Raises OSError."""
         if not isinstance(choice.found, Tree):
             return
-        new = _commit_of(choice.found.revision)
+        new = revisions.parts(choice.found.revision).commit
         if new != self._moved[0]:
             self._moved = (new, choice.moved)
         if choice.by != self.kept:
@@ -109,7 +111,7 @@ class Chooser:
     def _scanned(self, hints: Collection[str]) -> Tree | Busy | Gone:
         found = self._source.hint(hints) if hints else self._source.scan()
         if isinstance(found, Tree):
-            self._dirty = "+dirty" in found.revision
+            self._dirty = revisions.parts(found.revision).dirty
         return found
 
     def _first(self, scanned: Tree | Busy | Gone, *, bare: bool) -> settings.Source | Busy | Gone:
@@ -119,12 +121,35 @@ class Chooser:
             scanned = there.tree if isinstance(there, Taken) else there
         if not isinstance(scanned, Tree):
             return scanned
-        found = _own(scanned)
-        if found is None and b"source" in scanned.files.get(_SETTINGS, b""):
+        found = self._own(scanned)
+        if found is None and (_SETTINGS in scanned.faults or b"source" in scanned.files[_SETTINGS]):
             return Gone(
                 f"{_SETTINGS} is refused, so nobody can say which source it means: `handler validate` tells"
             )
         return (found or Config()).source
+
+    def _confirmed(self, first: Choice) -> Choice:
+        """A first commit counts when its own settings keep the gate that it was judged by: those are in force
+        from then on.
+        """
+        if first.by.verify != "signed" or not isinstance(first.found, Tree):
+            return first
+        own = (self._own(first.found) or Config()).source
+        if (own.verify, own.allowed_signers) == (first.by.verify, first.by.allowed_signers):
+            return first
+        why = (
+            f"its own {_SETTINGS} does not ask for these signatures, the one in the work tree does: commit it"
+        )
+        return replace(first, found=Gone(f"{first.attempted} is refused: {why}", reason="SourceRefused"))
+
+    def _own(self, tree: Tree) -> Config | None:
+        """What a tree's own ``handler.toml`` says; None when it is there and refused, or cannot be read."""
+        alone = {path: tree.files[path] for path in tree.files.keys() & {_SETTINGS}}
+        read = load.inventory({Layer.CONFIG: Tree(tree.revision, alone)})
+        found = admit.admit(read, {}, None, self._where).in_force.get(ObjectRef(Kind.CONFIG, "handler"))
+        if found is not None and isinstance(found.spec, Config):
+            return found.spec
+        return None if alone or _SETTINGS in tree.faults else Config()
 
     def _why_not(self, wanted: settings.Source, scanned: Tree | Busy | Gone) -> str:
         """Why a switch waits, or "" when what lies there agrees."""
@@ -135,7 +160,7 @@ class Chooser:
             where, there = f"{wanted.ref!r}", taken.tree if isinstance(taken, Taken) else taken
         if not isinstance(there, Tree):
             return f"source.{_word(wanted)} is not followed: {there.detail}"
-        own = (_own(there) or Config()).source
+        own = (self._own(there) or Config()).source
         if own.mode == wanted.mode and (own.mode == "worktree" or own.ref == wanted.ref):
             return ""
         return (
@@ -170,7 +195,7 @@ class Chooser:
         if known is None or known[0] != mark:
             commit = commits.resolve(self._config, by.ref)
             if isinstance(commit, Gone):
-                return replace(commit, detail=f"source.ref = {by.ref!r}: {commit.detail}")
+                return replace(commit, detail=f"source.ref = {by.ref!r}: {commit.detail}{self._way_back(by)}")
             known = self._resolved[by.ref] = (mark, commit)
         commit = known[1]
         if (refused := self._refusal(commit, by)) is not None:
@@ -183,6 +208,15 @@ class Chooser:
             self._taken[by.ref] = taken
         return taken
 
+    def _way_back(self, by: settings.Source) -> str:
+        """What to do when the ref in force is no more: what another ref's settings say is not read."""
+        if self._kept is None or self._kept.ref != by.ref:
+            return ""
+        return (
+            f"; it is the ref in force, so make it again (`git branch {by.ref} COMMIT`): "
+            f"once {_SETTINGS} there names another, that one is followed"
+        )
+
     def _refusal(self, commit: Commit, by: settings.Source) -> Gone | None:
         """Why a commit may not be believed, by the file of signers as it is now; None when it may."""
         if by.verify != "signed":
@@ -191,14 +225,24 @@ class Chooser:
         if not signers.is_absolute():
             why = 'source.verify = "signed" needs source.allowedSigners, an absolute path'
             return Gone(f"{commit.revision} is refused: {why}", reason="SourceRefused")
+        if (inside := self._is_inside(signers, commit)) is not None:
+            why = f"source.allowedSigners lies in {inside}, so a commit may change it: move it out of there"
+            return Gone(f"{commit.revision} is refused: {why}", reason="SourceRefused")
         case = (commit.name, signers, _signature(signers))
         if self._judged[0] != case:
             self._judged = (case, _judged(commit, signers))
         return self._judged[1]
 
+    def _is_inside(self, signers: Path, commit: Commit) -> Path | None:
+        """The folder of the configuration or of its repository that the file really lies in, or None."""
+        at = commit.where.repository
+        folders = [self._config, *([Path(at.top), Path(at.common_dir)] if at else [])]
+        real = signers.resolve()
+        return next((folder for folder in folders if real.is_relative_to(folder.resolve())), None)
+
     def _note(self, applied: str, revision: str) -> str:
         """What is to be said of a commit that does not follow the one that was applied."""
-        old, new = _commit_of(applied), _commit_of(revision)
+        old, new = revisions.parts(applied).commit, revisions.parts(revision).commit
         if new == self._moved[0] and new:
             return self._moved[1]
         where = repository.where(self._config.resolve())
@@ -225,23 +269,13 @@ def _judged(commit: Commit, signers: Path) -> Gone | None:
     return Gone(f"{commit.revision} is refused: {verdict}", reason="SourceRefused")
 
 
-def _own(tree: Tree) -> Config | None:
-    """What a tree's own ``handler.toml`` says; None when it is refused."""
-    alone = {path: tree.files[path] for path in tree.files.keys() & {_SETTINGS}}
-    found = load.inventory({Layer.CONFIG: Tree(tree.revision, alone)})
-    if alone and ObjectRef(Kind.CONFIG, "handler") not in found.resources:
-        return None
-    return found.config()
+def _as_read(source: settings.Source, *, bare: bool) -> settings.Source:
+    """A bare repository has nothing but commits to read."""
+    return source.model_copy(update={"mode": "commit"}) if bare and source.mode != "commit" else source
 
 
 def _word(source: settings.Source) -> str:
     return f"ref = {source.ref!r}" if source.mode == "commit" else 'mode = "worktree"'
-
-
-def _commit_of(revision: str) -> str:
-    """The commit's name in a revision; "" where there is none."""
-    match = _COMMIT.fullmatch(revision)
-    return match[1] if match else ""
 
 
 def _signature(path: Path) -> tuple[int, ...] | None:

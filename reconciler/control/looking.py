@@ -86,7 +86,7 @@ class Looker:
         self.rolling = Rolling(place.state, admitted, time.time)
         self.handled = ""  # when a person last asked for a look and was answered
         self._seen: Tree | None = None  # the source's own, whatever is served
-        self._chooser = choosing.Chooser(self.source, place.config, place.state)
+        self._chooser = choosing.Chooser(self.source, place.config, place.state, place.surroundings())
         self._choice: choosing.Choice | None = None  # what was looked at last
         self._began_s = 0.0
 
@@ -163,21 +163,18 @@ class Looker:
         self._save(self.last, ends_rollback=tree is seen)
         return self.last
 
-    def roll_back(self, wanted: str) -> Look | Busy | Gone:
+    def roll_back(self, wanted: str) -> Look:
         """Serve an earlier admitted revision ("": the previous one) until the source moves on, or the next
-        explicit look. A person asked for it, so nothing is held back. Raises ``rolling.NotKept``, and
+        explicit look; also where the source cannot be read, or is refused. A person asked for it, so nothing
+        is held back. Raises ``rolling.NotKept``, and
         OSError where it cannot be written down.
         """
         self._began_s = time.monotonic()
         past = self.rolling.target(wanted)
         self._choice = self._chosen()
-        found = self._choice.found
-        if not isinstance(found, Tree):
-            if self._seen is None or isinstance(found, Gone):
-                return found
-            found = self._seen  # in the middle of a merge: what was there before it
-        self._seen = found
-        self._trees = {**self._trees, Layer.CONFIG: self.rolling.begin(past, found)}
+        if isinstance(self._choice.found, Tree):
+            self._seen = self._choice.found  # else what was there before the merge, or the refused commit
+        self._trees = {**self._trees, Layer.CONFIG: self.rolling.begin(past, self._seen)}
         self.last = self._judge(self._trees, partial(self._holder.asked, prune_all=True))
         self._save(self.last)
         return self.last
@@ -189,7 +186,7 @@ class Looker:
         admission = self.last.admission if self.last else None
         applied = admission.inventory.trees[Layer.CONFIG].revision if admission else ""
         wanted = settings_in_force(admission).source if admission and applied else None
-        if self.rolling.current:
+        if self.rolling.current or (admission and applied and _never_said(admission)):
             wanted = self._chooser.kept
         return self._chooser.choose(wanted, applied, hints)
 
@@ -299,6 +296,12 @@ def settings_in_force(admission: Admission) -> Config:
     """The settings of ``handler.toml``: its last good form where the newest is refused."""
     found = admission.in_force.get(ObjectRef(Kind.CONFIG, "handler"))
     return found.spec if found is not None and isinstance(found.spec, Config) else Config()
+
+
+def _never_said(admission: Admission) -> bool:
+    """There is a ``handler.toml``, refused, and no earlier form of it: then it decides nothing anew."""
+    ref = ObjectRef(Kind.CONFIG, "handler")
+    return ref in admission.refused and ref not in admission.in_force
 
 
 def _nothing(before: Admission, inventory: Inventory) -> HeldBack:

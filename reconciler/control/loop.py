@@ -157,6 +157,7 @@ class Controller:
             rolled, began = self.parts.looker.rolling.current, time.time()
             hints, self._hints = frozenset(self._hints), set()
             held_by = None if explicit else self.parts.doorkeeper.in_use()
+            found: Look | Busy | Gone
             if back_to is not None:
                 found = await anyio.to_thread.run_sync(self.parts.looker.roll_back, back_to)
             else:
@@ -182,9 +183,10 @@ class Controller:
                     )
             else:
                 reason: Reason = "SourceBusy" if isinstance(found, Busy) else found.reason
-                if isinstance(found, Gone) and self._source.message != found.detail:
+                detail = self.parts.looker.rolling.beside(found.detail)
+                if isinstance(found, Gone) and self._source.message != detail:
                     self.parts.journal.event("configuration", "Warning", reason, found.detail)
-                self._source = Condition("Synced", "False", reason, found.detail)
+                self._source = Condition("Synced", "False", reason, detail)
                 self._say.set()
             return found
 

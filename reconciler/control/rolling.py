@@ -16,6 +16,7 @@ import orjson
 from reconciler.control import atomic, history
 from reconciler.control.admitted import Admitted
 from reconciler.control.status import iso
+from reconciler.model import revisions
 from reconciler.model.inventory import Tree
 from reconciler.model.status import Condition
 
@@ -57,7 +58,9 @@ class Rolling:
         )  # a tree of the source, and whether it stands
 
     def load(self) -> None:
-        """Go on with the rollback that an earlier controller left. Raises OSError."""
+        """Go on with the rollback that an earlier controller left. Raises OSError where the journal cannot be
+        read.
+        """
         try:
             told = orjson.loads(self._path.read_bytes())
             current = Rollback(
@@ -70,7 +73,7 @@ class Rolling:
             )
         except FileNotFoundError:
             return
-        except (ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError):
             _LOG.warning("%s cannot be read: the source is served", self._path)
             return
         past = self._admitted.past(current.digest)
@@ -93,18 +96,19 @@ class Rolling:
         """The revision that ``wanted`` names; "": the one before what is served. Raises ``NotKept``."""
         return _named(self._admitted, wanted, self.current)
 
-    def begin(self, past: history.Past, source: Tree) -> Tree:
-        """Serve an earlier revision instead of the source as it reads now; the tree to serve. Durable when
-        this returns; raises OSError, and ``NotKept`` where that is what the source holds.
+    def begin(self, past: history.Past, source: Tree | None) -> Tree:
+        """Serve an earlier revision instead of the source as it reads now (None: nobody can read it, so what
+        it held last counts); the tree to serve. Durable when this returns; raises OSError, and ``NotKept``
+        where that is what the source holds.
         """
-        stands = history.tree_digest(source)
-        if stands == past.entry.digest:
+        instead_of, stands = self._held(source)
+        if source is not None and stands == past.entry.digest:
             raise NotKept(f"{past.entry.revision} is what the source holds: 'handler apply' serves that")
         served = self._admitted.history[0].digest
         passed = (served, stands, *(self.current.passed if self.current else ()))
         left = tuple(dict.fromkeys(one for one in passed if one != past.entry.digest))[:_PASSED]
         current = Rollback(
-            past.entry.revision, past.entry.digest, source.revision, stands, left, round(self._now(), 3)
+            past.entry.revision, past.entry.digest, instead_of, stands, left, round(self._now(), 3)
         )
         told = {
             "revision": current.revision,
@@ -115,8 +119,17 @@ class Rolling:
             "at": current.at,
         }
         atomic.write(self._path, orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
-        self.current, self._tree, self._compared = current, past.tree(), (source, True)
+        self.current, self._tree, self._compared = current, past.tree(), (source, source is not None)
         return self._tree
+
+    def _held(self, source: Tree | None) -> tuple[str, str]:
+        """What the source holds, or held when it could be read last: its revision, and the digest of it."""
+        if source is not None:
+            return source.revision, history.tree_digest(source)
+        if self.current is not None:
+            return self.current.instead_of, self.current.source_digest
+        newest = self._admitted.history[0]
+        return newest.revision, newest.digest
 
     def end(self) -> None:
         """The source is served again. Raises OSError where that cannot be written down: a restart would roll
@@ -138,6 +151,11 @@ class Rolling:
         if attempted != self.current.instead_of:
             text += f"; the source is at {attempted} by now"
         return Condition("Synced", "False", "RolledBack", text)
+
+    def beside(self, detail: str) -> str:
+        """What keeps the source from being read, and that it would not be served either."""
+        one = self.current
+        return f"{detail}; {one.revision} is served meanwhile (handler rollback)" if one else detail
 
     def as_json(self) -> Mapping[str, Any] | None:
         """The rollback as the summary tells it."""
@@ -176,20 +194,10 @@ def _named(admitted: Admitted, wanted: str, current: Rollback | None) -> history
 
 def _is_meant(entry: history.Entry, wanted: str) -> bool:
     """Whether a person's word names an entry: a whole revision, the beginning of a commit or of a content."""
-    if wanted in entry.names:
+    if any(revisions.is_meant(name, wanted) for name in entry.names):
         return True
-    branch, at, digits = wanted.rpartition("@")
-    word = digits.removeprefix("sha256:").removeprefix("sha1:")
-    if len(word) < _SHORTEST:
-        return False
-    if not at and entry.digest.startswith(word):
-        return True
-    for name in entry.names:
-        tree, _, edits = name.partition("+")
-        own, _, commit = tree.partition("@")
-        if not edits and commit.rpartition(":")[2].startswith(word) and (not at or own == branch):
-            return True
-    return False
+    word = wanted.removeprefix("sha256:")
+    return "@" not in word and len(word) >= _SHORTEST and entry.digest.startswith(word)
 
 
 def _why_not(entries: Sequence[history.Entry], wanted: str, count: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from reconciler.control import details
 from reconciler.control.facts import Facts, Index
+from reconciler.model import revisions
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, listed
@@ -231,7 +232,7 @@ def summary(facts: Facts, frame: Summary) -> Summary:
         last_attempted=revision,
         last_applied=revision,
         serving=revision if settled and facts.running else frame.serving,
-        dirty="+dirty" in revision,
+        dirty=revisions.parts(revision).dirty,
         generation=facts.serving.generation,
         instances=tuple(
             _seen_json(one) for one in sorted(facts.instances.values(), key=lambda one: one.name)

@@ -119,7 +119,8 @@ def _headline(summary: Summary, wrong: int, whole: int) -> str:
     good = "ready" if summary.controller else "admitted; nothing runs until handlerd does"
     state = f"All {whole} objects are {good}." if whole > 1 else f"The one object is {good}."
     if not whole:
-        state = "The configuration is empty."
+        blind = any(one.status == "False" for one in summary.conditions)
+        state = "Nothing is in force yet." if blind else "The configuration is empty."
     elif wrong:
         verb, word = "is" if wrong == 1 else "are", good.partition(";")[0]
         state = f"{wrong} of {whole} objects {verb} not {word} in the newest form."

@@ -78,6 +78,12 @@ class Standing:
         conditions = _records(self.summary.get("conditions"))
         return self.lives and any(one.get("reason") == "Starting" for one in conditions)
 
+    @property
+    def is_blind(self) -> bool:
+        """True when nothing is known because nothing could be read yet: that is no empty configuration."""
+        conditions = _records(self.summary.get("conditions"))
+        return not self.objects and any(one.get("status") == "False" for one in conditions)
+
     def since_s(self) -> float:
         """How long ago the summary was written, by its own words where it has them."""
         written = instant(str(self.summary.get("at", "")))

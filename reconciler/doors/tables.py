@@ -10,6 +10,7 @@ import sys
 
 from reconciler.doors import columns, standing, usage
 from reconciler.doors.standing import Standing, Unknown
+from reconciler.model import revisions
 
 _SCREEN = 40  # objects that fit a screen; more ready ones are folded
 _DETAIL = 3  # the column that may be cut on a live screen
@@ -89,7 +90,7 @@ def _status(settings: usage.Settings, arguments: list[str]) -> int:
 
 def is_ready(seen: Standing) -> bool:
     """Everything is ready, and a controller that has looked keeps it so."""
-    return seen.lives and not seen.is_starting and not waiting(seen)
+    return seen.lives and not (seen.is_starting or seen.is_blind or waiting(seen))
 
 
 def waiting(seen: Standing) -> list[str]:
@@ -149,7 +150,7 @@ def _header(seen: Standing, paint: columns.Paint) -> str:
             text += f"{paint('source', 'red')}   {told}\n"
         elif one.get("message"):
             text += f"{paint('source', 'yellow')}   {columns.shown(one.get('message'))}\n"
-    if summary.get("dirty") and "+" not in applied:
+    if summary.get("dirty") and not revisions.parts(applied).edits:
         text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
     return text
 
@@ -170,6 +171,8 @@ def _footer(seen: Standing, paint: columns.Paint) -> str:
     broken = sum(one.get("severity") != "warning" for one in seen.problems)
     whole = len(seen.objects) + broken
     one, many = ("is", "are") if seen.lives else ("was", "were")
+    if not whole and seen.is_blind:
+        return "Nothing is in force yet.\n"
     if not whole:
         return "The configuration is empty. Try: handler init\n"
     if not found:
@@ -463,12 +466,11 @@ def problem_text(one: dict[str, object], paint: columns.Paint, excerpt: str = ""
 
 def revision(text: str) -> str:
     """A revision as people read it: ``main@4f2c1aa``, with ``+edits`` when the work tree differs."""
-    tree, _, dirty = text.partition("+")
-    branch, _, commit = tree.partition("@")
-    short = commit.rpartition(":")[2][:_SHORT]
-    if branch == "none":
-        return f"no git, {short}" if short else "no git"
-    return (f"{branch}@{short}" if short else tree) + (" +edits" if dirty else "")
+    found = revisions.parts(text)
+    short = found.name[:_SHORT]
+    if not found.commit and found.name:
+        return f"no git, {short}"
+    return (f"{found.branch}@{short}" if short else text) + (" +edits" if found.edits else "")
 
 
 def _place(one: dict[str, object]) -> str:

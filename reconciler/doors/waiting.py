@@ -15,6 +15,7 @@ from typing import get_args
 from reconciler.control import folders
 from reconciler.doors import columns, standing, usage, verdicts
 from reconciler.doors.standing import Standing
+from reconciler.model import revisions
 from reconciler.model.status import ConditionType
 
 _WAIT_S = 120.0
@@ -23,7 +24,6 @@ _LOOK_S = 1.0  # a controller that ends changes no file
 _WHOLE = "configuration"
 _GONE = "Deleted"
 _BY_FILES = ("Admitted", "Supported", _GONE)  # true whether or not a controller keeps it so
-_SHORTEST = 4  # hex digits that may stand for a commit
 _ENDS = ("Ready", "Synced", "Admitted")  # what a refused form never comes to be
 
 
@@ -103,7 +103,7 @@ def verdict(asked: Wish, seen: Standing, document: dict[str, object] | None) -> 
     if not seen.lives and asked.condition not in _BY_FILES:
         return Seen(why="no controller runs")
     applied = str(seen.summary.get("lastAppliedRevision") or "")
-    if asked.revision and not _is(applied, asked.revision):
+    if asked.revision and not revisions.is_meant(applied, asked.revision):
         return Seen(why=f"the configuration is at {applied or 'no revision yet'}")
     if document is None:
         return Seen(reached=asked.condition == _GONE, why="there is no such object")
@@ -190,21 +190,6 @@ def _ended(settings: usage.Settings, asked: Wish, seen: Seen) -> int:
 def _wanted(asked: Wish) -> str:
     at = f" at {asked.revision}" if asked.revision else ""
     return (asked.condition if asked.status == "True" else f"{asked.condition}={asked.status}") + at
-
-
-def _is(revision: str, wanted: str) -> bool:
-    """Whether a person's word names a revision: whole, or by the beginning of its commit."""
-    if revision == wanted:
-        return True
-    own, _, commit = revision.partition("@")
-    branch, at, word = wanted.rpartition("@")
-    word = word.rpartition(":")[2]
-    return (
-        len(word) >= _SHORTEST
-        and "+" not in revision
-        and (not at or own == branch)
-        and commit.rpartition(":")[2].startswith(word)
-    )
 
 
 def _signatures(state: str, asked: Wish) -> tuple[object, ...]:

@@ -1,6 +1,7 @@
 """From where a configuration is read: modes, refs, the gate, and what cannot switch it off."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -374,6 +375,101 @@ def test_a_first_handler_toml_that_is_refused_and_speaks_of_a_source_is_waited_f
     assert says(looker()) == "one"
 
 
+@pytest.mark.parametrize("kind", ["inside", "link", "alias", "repository"])
+def test_whoever_may_commit_cannot_list_themselves(
+    gate: Gate, place: Place, tmp_path: Path, kind: str
+) -> None:
+    listing = gate.repo.root / "signers"
+    if kind == "repository":
+        place = Place(gate.repo.root / "deep", place.state, place.run)
+        place.config.mkdir()
+    if kind == "alias":
+        (tmp_path / "alias").symlink_to(place.config)
+    if kind == "link":
+        (tmp_path / "link").symlink_to(listing)
+    written = {"alias": tmp_path / "alias" / "signers", "link": tmp_path / "link"}.get(kind, listing)
+    listing.write_text(listed(gate.mine))
+    gate.settings = gate.settings.replace(str(gate.allowed), str(written))
+    files = binding("one", gate.settings)
+    below = {f"deep/{path}": text for path, text in files.items()} if kind == "repository" else files
+    gate.repo.commit(below, f"--gpg-sign={gate.mine}")
+    one = Looker(place, Admitted(place.state / "admitted"))
+    one.first()
+    refused = says(one)
+    assert (
+        "handler.toml is refused" in refused if kind == "inside" else "so a commit may change it" in refused
+    )
+    listing.write_text(listed(gate.other))
+    gate.commit("evil", gate.other)
+    assert says(one) != "evil"
+    assert says(one).endswith(refused[-20:])
+
+
+def test_a_first_handler_toml_that_cannot_be_read_is_waited_for(
+    repo: Repo, looker: Callable[[], Looker], tmp_path: Path
+) -> None:
+    repo.commit(binding("one", None))
+    (tmp_path / "real.toml").write_text(COMMIT + 'verify = "signed"\n')
+    (repo.root / "handler.toml").symlink_to(tmp_path / "real.toml")
+    assert "nobody can say which source it means" in says(looker())
+
+
+def test_a_first_commit_that_would_drop_the_gate_is_not_taken(
+    gate: Gate, looker: Callable[[], Looker]
+) -> None:
+    gate.commit("one", gate.mine, HEAD)
+    gate.repo.write({"handler.toml": gate.settings})
+    one = looker()
+    assert "does not ask for these signatures" in says(one)
+    gate.commit("two", None, HEAD)
+    gate.repo.write({"handler.toml": gate.settings})
+    assert "is not signed" in says(one)
+    gate.commit("three", gate.mine)
+    assert says(one) == "three"
+
+
+def test_settings_that_were_refused_from_the_start_do_not_open_the_gate(
+    gate: Gate, looker: Callable[[], Looker]
+) -> None:
+    """What the rules say may come to differ, with another version, from what a first look was judged by."""
+    gate.commit("one", gate.mine)
+    one = looker()
+    assert says(one) == "one"
+    assert one.last is not None
+    ref = ObjectRef(Kind.CONFIG, "handler")
+    forms = {name: form for name, form in one.last.admission.in_force.items() if name != ref}
+    admission = replace(one.last.admission, in_force=forms, refused={ref: ()})
+    one.last = replace(one.last, admission=admission)
+    gate.commit("two", None)
+    assert "is not signed" in says(one)
+
+
+def test_a_branch_that_was_renamed_is_followed_once_it_is_made_again(
+    repo: Repo, looker: Callable[[], Looker]
+) -> None:
+    settings = HEAD + '[source]\nmode = "commit"\nref = "{}"\n'
+    repo.commit(binding("one", settings.format("main")))
+    one = looker()
+    assert says(one) == "one"
+    repo.git("branch", "-m", "main", "trunk")
+    repo.commit(binding("two", settings.format("trunk")))
+    assert "make it again (`git branch main COMMIT`)" in says(one)
+    repo.git("branch", "main", "trunk")
+    assert says(one) == "two"
+    repo.git("branch", "-D", "main")
+    assert says(one) == "two"
+    repo.commit(binding("three", settings.format("trunk")))
+    assert says(one) == "three"
+
+
+def test_a_branch_with_a_plus_in_its_name_has_no_edits(repo: Repo, looker: Callable[[], Looker]) -> None:
+    repo.git("checkout", "-q", "-b", "fix+dirty@v2")
+    repo.commit(binding("one", HEAD))
+    one = looker()
+    assert says(one) == "one"
+    assert not told(one).dirty
+
+
 def test_looking_again_at_what_did_not_change_runs_nothing_and_writes_nothing(
     gate: Gate, looker: Callable[[], Looker], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,4 +491,4 @@ def test_looking_again_at_what_did_not_change_runs_nothing_and_writes_nothing(
 def test_a_file_of_the_state_that_is_spoilt_counts_as_none(place: Place, repo: Repo) -> None:
     (place.state / "source.json").write_text("nonsense")
     source = choosing.Source(place.config, Layer.CONFIG)
-    assert choosing.Chooser(source, place.config, place.state).kept.mode == "worktree"
+    assert choosing.Chooser(source, place.config, place.state, place.surroundings()).kept.mode == "worktree"

@@ -213,6 +213,46 @@ def test_a_spoilt_record_serves_the_source(folder: Folder, text: str) -> None:
     assert folder.number == "2"
 
 
+def test_a_source_that_cannot_be_read_is_no_obstacle(folder: Folder) -> None:
+    folder.edit(2, 3)
+    away = folder.place.config.rename(folder.place.config.with_name("away"))
+    folder.back()
+    assert folder.number == "2"
+    folder.restarted()
+    folder.back()
+    assert folder.number == "1"
+    folder.back("none@sha256:" + str(folder.looker.admitted.history[2].revision).partition(":")[2])
+    assert folder.number == "3"
+    away.rename(folder.place.config)
+    folder.seen()
+    assert folder.number == "3"
+    folder.edit(4)
+    assert folder.number == "4"
+    assert folder.said() is None
+
+
+def test_a_source_that_was_never_seen_is_no_obstacle_either(folder: Folder) -> None:
+    folder.edit(2)
+    away = folder.place.config.rename(folder.place.config.with_name("away"))
+    folder.restarted()
+    folder.back()
+    assert folder.number == "1"
+    away.rename(folder.place.config)
+    folder.seen()
+    assert folder.number == "1"
+
+
+def test_a_record_that_is_no_file_serves_the_source(folder: Folder) -> None:
+    folder.edit(2)
+    folder.back()
+    record = folder.place.state / "rollback.json"
+    record.unlink()
+    record.mkdir()
+    folder.restarted()
+    folder.seen()
+    assert folder.number == "2"
+
+
 def test_a_rollback_that_cannot_be_written_down_changes_nothing(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

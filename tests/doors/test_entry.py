@@ -80,6 +80,8 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
     assert ours <= {
         "reconciler.control",
         "reconciler.control.folders",
+        "reconciler.model",
+        "reconciler.model.revisions",
         "reconciler.doors",
         *(
             f"reconciler.doors.{name}"

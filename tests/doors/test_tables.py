@@ -136,6 +136,15 @@ def test_what_is_to_be_said_of_a_source_that_is_applied_is_told(world: World) ->
     assert "edits    the work tree differs: what is not committed is not applied\n" in out
 
 
+def test_a_first_source_that_cannot_be_read_is_no_empty_configuration(world: World) -> None:
+    refused = {"type": "Synced", "status": "False", "reason": "SourceUnavailable", "message": "no"}
+    fakes.write_status(world.state, conditions=[refused], lastAppliedRevision="")
+    done = world.handler("status", "-c", "config")
+    assert done.code == 1
+    assert "Nothing is in force yet." in done.out
+    assert "empty" not in done.out
+
+
 def test_nothing_applied_yet_exits_2_and_says_what_to_do(world: World) -> None:
     ran = world.handler("status", "-c", "config")
     assert (ran.code, ran.out) == (2, "")
