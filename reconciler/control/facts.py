@@ -94,13 +94,13 @@ class Index:
         touched = _judged_anew(before, now) | self._warned_anew(before, now) | self._running_anew(before, now)
         again = set(touched)
         for ref in touched:
-            again |= self._use(ref, before.admission, now.admission)
+            again |= self._use(ref, before, now)
         for ref in touched:
             if ref.kind in _SHOWN:
                 again |= self._users.get(ref, set())
         return again
 
-    def _use(self, ref: ObjectRef, before: Admission, now: Admission) -> set[ObjectRef]:
+    def _use(self, ref: ObjectRef, before: Facts, now: Facts) -> set[ObjectRef]:
         """Note what an object uses now; what it came or ceased to use."""
         old, new = _used(before, ref), _used(now, ref)
         for one in new - old:
@@ -173,9 +173,10 @@ def _text(admission: Admission, ref: ObjectRef) -> bytes | None:
     return admission.inventory.sources.get((Layer.CONFIG, file))
 
 
-def _used(admission: Admission, ref: ObjectRef) -> set[ObjectRef]:
-    """What an object in force uses."""
+def _used(facts: Facts, ref: ObjectRef) -> set[ObjectRef]:
+    """What an object in force uses; of an agent also what serves it meanwhile."""
     found: set[ObjectRef] = set()
+    admission = facts.admission
     form = admission.in_force.get(ref)
     spec = form.spec if form else None
     if isinstance(spec, Binding) and spec.connector:
@@ -185,6 +186,9 @@ def _used(admission: Admission, ref: ObjectRef) -> set[ObjectRef]:
     for selected in admission.selections.get(ref.name, ()) if ref.kind is Kind.AGENT else ():
         found.add(ObjectRef(Kind.BINDING, selected.binding))
         found.add(ObjectRef(Kind.INTERFACE, str(selected.interface)))
+    served = facts.serving.agents.get(ref.name) if isinstance(spec, Agent) else None
+    if served is not None and served is not facts.desired.agents.get(ref.name):
+        found |= {ObjectRef(Kind.BINDING, route.binding) for route in served.routes.values()}
     return found
 
 

@@ -11,6 +11,7 @@ from reconciler.control.looking import Look
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Caller, Method, Refused
 from reconciler.control.sessions import Session
+from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.plan.losses import Live
@@ -157,6 +158,11 @@ class Methods:
         if problems:
             first = problems[0]
             return f"agent {agent!r} cannot start a session: {first.at}: {first.what}\n  mend  {first.mend}"
+        form = look.admission.in_force.get(ObjectRef(Kind.AGENT, agent)) if look and agent else None
+        if form is not None:
+            why = getattr(form.spec, "suspend_reason", "") or "`handler describe` says why"
+            state = "is suspended" if getattr(form.spec, "suspend", False) else "has no routes"
+            return f"agent {agent!r} {state}, so no session opens: {why}"
         known = ", ".join(sorted(self._controller.table.agents)) or "none"
         return f"there is no agent {agent!r} to open a session for; agents: {known}"
 

@@ -19,6 +19,7 @@ from reconciler.model.resources import Agent, Binding, Record
 from reconciler.model.status import REASONS, Condition, InstanceSeen, ObjectStatus, Reason, Summary, Truth
 
 _COMING = ("building", "starting")
+_SUSPENDED = Condition("Ready", "False", "Suspended", "suspended")
 
 
 def statuses(facts: Facts) -> Iterator[ObjectStatus]:
@@ -179,7 +180,9 @@ def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
     if facts.running and ref.name not in facts.serving.agents:
         return Condition("Ready", "False", "UnresolvedReference", "it has no routes")
     if _waiting(index, ref):
-        return Condition("Ready", "True", "LastGoodRetained", "earlier routes serve")
+        return _not_served(index, ref) or Condition(
+            "Ready", "True", "LastGoodRetained", "earlier routes serve"
+        )
     for selected in facts.admission.selections.get(ref.name, ()):
         binding = ObjectRef(Kind.BINDING, selected.binding)
         found = _ready(index, binding, (), index.instances(binding))
@@ -188,6 +191,21 @@ def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
         if found.status == "Unknown" and facts.running:
             return Condition("Ready", "Unknown", found.reason, f"{binding}: {found.message}")
     return _whole(facts, "ReconcileSuccess", "")
+
+
+def _not_served(index: Index, ref: ObjectRef) -> Condition | None:
+    """Why the earlier routes of an agent do not serve it either; None when they do."""
+    for route in index.facts.serving.agents[ref.name].routes.values():
+        binding = ObjectRef(Kind.BINDING, route.binding)
+        form = index.facts.admission.in_force.get(binding)
+        found = _SUSPENDED if route.suspended or (form and _is_suspended(form)) else None
+        seen = next((one for one in index.instances(binding) if one.name == str(route.instance)), None)
+        if found is None and seen is not None and seen.phase == "failed":
+            found = _instance_ready(seen)
+        if found is not None:
+            words = f"earlier routes are in force, and {binding} is not ready: {found.message}"
+            return Condition("Ready", "False", found.reason, words)
+    return None
 
 
 def _observed(seen: tuple[InstanceSeen, ...]) -> Iterator[Condition]:

@@ -18,7 +18,13 @@ def run(settings: usage.Settings, subject: str) -> int:
     kind, slash, name = subject.rpartition("/")
     if slash and standing.kind_of(kind) != "agent":
         raise usage.Usage(f"only agents are checked: 'handler check agent/NAME', not '{subject}'")
-    seen = standing.read(settings.config)
+    if not name:
+        raise usage.Usage("name an agent: 'handler check agent/NAME'")
+    try:
+        seen = standing.read(settings.config)
+    except standing.Unsaid as nothing:
+        sys.stderr.write(f"handler: {columns.shown(nothing)}\n")
+        return verdicts.LATER if nothing.starting else verdicts.PERSON
     try:
         document = standing.document(settings.config, "agent", name)
     except standing.Unknown:

@@ -78,7 +78,7 @@ def _new(settings: usage.Settings, /, kind: str, name: str, **of: str) -> int:
     """
     from reconciler.doors import newing
 
-    return newing.run(settings, kind, name, of["connector"] or of["implements"])
+    return newing.run(settings, kind, name, {f"--{option}": word for option, word in of.items() if word})
 
 
 @click.command("convert")

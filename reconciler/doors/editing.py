@@ -27,6 +27,9 @@ def file_of(look: offline.Look, ref: ObjectRef) -> str:
     file = f"{folder}{ref.name}.toml"
     if file in look.tree.files:
         return file
+    if fault := look.tree.faults.get(file):
+        what = {"symlink": "it is a link", "special": "it is no plain file"}.get(fault.word, fault.detail)
+        raise usage.Stopped(f"{file} is not read, so it cannot be edited: {what or fault.word}")
     known = [
         path[len(folder) : -len(".toml")]
         for path in look.tree.files

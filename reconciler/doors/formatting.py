@@ -85,6 +85,10 @@ def _wanted(look: offline.Look, given: list[Path]) -> Iterator[str]:
     found: set[str] = set()
     for path in given:
         inside = [file for file in ours if path in (look.root / file, *(look.root / file).parents)]
+        if not inside and (path.is_symlink() or path == look.root / _LOCK):
+            what = "it is a link" if path.is_symlink() else "a digest holds its bytes"
+            sys.stderr.write(f"{usage.path_shown(str(path))} is left as it is: {what}\n")
+            continue
         if not inside:
             raise usage.Usage(f"{usage.path_shown(str(path))} holds no TOML file of the configuration")
         found.update(inside)

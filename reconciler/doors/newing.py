@@ -5,26 +5,42 @@ connector has its program beside it). Names are checked first, also against thos
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from reconciler.control import folders
 from reconciler.doors import columns, drafts, offline, problems, standing, usage
-from reconciler.model.names import MAX_INTERFACE_NAME, MAX_NAME, InterfaceRef, Kind, ObjectRef, name_fault
+from reconciler.model.names import (
+    MAX_INTERFACE_NAME,
+    MAX_NAME,
+    RESERVED_INTERFACES,
+    InterfaceRef,
+    Kind,
+    ObjectRef,
+    name_fault,
+)
 from reconciler.model.problems import Severity
 
 _KINDS = ("binding", "agent", "project", "connector", "interface")
+_OPTIONS = {"binding": "--connector", "connector": "--implements"}
 
 
-def run(settings: usage.Settings, kind: str, name: str, of: str) -> int:
-    """Write a new object's files; ``of`` is the connector of a binding, the interface of a connector. 0
-    written. Raises ``usage.Usage`` for a name that is none, ``Stopped`` where something is there.
+def run(settings: usage.Settings, kind: str, name: str, options: Mapping[str, str]) -> int:
+    """Write a new object's files; ``options`` name the connector of a binding (``--connector``) or the
+    interface of a connector (``--implements``). 0 written. Raises ``usage.Usage`` for a name that is none
+    and an option that does not fit, ``Stopped`` where something is there.
     """
     kind = standing.kind_of(kind)
     if kind not in _KINDS:
         raise usage.Usage(f"'{kind}' is no kind of file that can be written: {', '.join(_KINDS)}")
     ref = _reference(kind, name)
+    fits = _OPTIONS.get(kind)
+    if odd := sorted(options.keys() - {fits}):
+        raise usage.Usage(
+            f"{odd[0]} says nothing about {_article(kind)}" + (f": {fits} does" if fits else "")
+        )
     look = offline.look(folders.configuration(settings.config))
-    files = _files(look, ref, of)
+    files = _files(look, ref, options.get(fits or "", ""))
     _write(look, {path: with_schema(look.root, path, text) for path, text in files.items()})
     sys.stdout.write("".join(f"{path}\n" for path in files))
     sys.stdout.flush()
@@ -43,9 +59,15 @@ def _reference(kind: str, name: str) -> ObjectRef:
     else:
         bare = name
     fault = name_fault(bare, MAX_INTERFACE_NAME if kind == "interface" else MAX_NAME)
+    if kind == "interface" and bare in RESERVED_INTERFACES:
+        fault = "it is reserved"
     if fault:
         raise usage.Usage(f"'{columns.shown(bare)}' is not a name: {fault}")
     return ObjectRef(Kind(kind), name)
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def _files(look: offline.Look, ref: ObjectRef, of: str) -> dict[str, str]:

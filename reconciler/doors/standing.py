@@ -38,6 +38,12 @@ class Unreadable(usage.Stopped):
     """The status cannot be read; the text says why and what to do."""
 
 
+class Unsaid(Unreadable):
+    """There is no status yet; ``starting``: a controller is about to write one."""
+
+    starting = False
+
+
 class Unknown(usage.Stopped):
     """There is no such kind or object; the text lists what there is."""
 
@@ -160,7 +166,9 @@ def _document(path: str, config: str) -> dict[str, object]:
         with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a start
             value = json.loads(file.read())
     except FileNotFoundError:
-        raise Unreadable(_why_nothing(config, path)) from None
+        nothing = Unsaid(_why_nothing(config, path))
+        nothing.starting = bool(_owner(path.rpartition("/status/")[0]))
+        raise nothing from None
     except (OSError, ValueError) as error:
         raise Unreadable(f"cannot read {path}: {_reason(error)}") from None
     if not isinstance(value, dict) or value.get("apiVersion", _VERSION) != _VERSION:

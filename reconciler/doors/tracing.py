@@ -57,12 +57,19 @@ def run(settings: usage.Settings, agent: str, interface: str) -> int:
     look = offline.look(folders.configuration(settings.config))
     ref = ObjectRef(Kind.AGENT, agent)
     editing.file_of(look, ref)  # raises for an agent that there is not
-    case = _case(look, ref, interface.partition("/")[0])
+    name, _, version = interface.partition("/")
+    case = _case(look, ref, name)
     told = _told(case, settings)
     if settings.output == "json":
         sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(_text(told, columns.Paint(settings.color, tty=sys.stdout.isatty())))
+    sys.stdout.flush()
+    if version and told["binding"] and told["version"] != interface:
+        sys.stderr.write(
+            f"handler: {columns.shown(interface)} is not what {agent} uses: it has {told['version']}\n"
+        )
+        return 1
     return 0 if told["binding"] and not told["problems"] else 1
 
 

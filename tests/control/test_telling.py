@@ -194,3 +194,44 @@ def test_one_edited_binding_is_told_of_itself_and_of_its_agents_alone() -> None:
     told = teller.tell(Facts(controller.admission, controller.desired.table, controller.desired.table, {}))
     assert told.gone == (ObjectRef(Kind.AGENT, "clerk"), ObjectRef(Kind.BINDING, "fast"))
     assert [one.name for one in told.changed] == ["ocr-fast", "ocr/v1"]
+
+
+@pytest.mark.parametrize("served", ["suspended", "failed", "fine"])
+def test_an_agent_is_ready_by_earlier_routes_only_while_these_serve(served: str) -> None:
+    clerk, good = ObjectRef(Kind.AGENT, "clerk"), ObjectRef(Kind.BINDING, "good")
+    controller, teller = Controller(), Teller()
+    controller.edit([agent("clerk", {"ocr": "good"})])
+    controller.serving = serving.serve(controller.desired.table, controller.serving, ())
+    teller.tell(_facts(controller))
+    controller.edit([agent("clerk", {"ocr": "fast"})])
+    controller.serving = serving.serve(controller.desired.table, controller.serving, ())
+    told = by_ref(teller.tell(_facts(controller)).changed)
+    assert _ready_of(told[clerk])[:2] == ("True", "LastGoodRetained")
+    if served == "suspended":
+        controller.edit([binding("good", "ocr-good", "suspend = true\n")])
+    elif served == "failed":
+        (name,) = [one for one in controller.desired.recipes if one.binding == "good"]
+        seen = InstanceSeen(str(name), "failed", None, reason="CrashLoop", message="words")
+        controller.instances[name] = seen
+    told |= by_ref(teller.tell(_facts(controller)).changed)
+    assert {
+        "suspended": (
+            "False",
+            "Suspended",
+            f"earlier routes are in force, and {good} is not ready: suspended",
+        ),
+        "failed": ("False", "CrashLoop", f"earlier routes are in force, and {good} is not ready: words"),
+        "fine": ("True", "LastGoodRetained", "earlier routes serve"),
+    }[served] == _ready_of(told[clerk])
+
+
+def _facts(controller: Controller) -> Facts:
+    unproven = serving.to_prove(controller.desired.table, controller.serving, ())
+    seen = {one.name: one for one in controller.instances.values()}
+    trials = {name: serving.Trial("it starts") for name in unproven}
+    return Facts(controller.admission, controller.desired.table, controller.serving, seen, trials)
+
+
+def _ready_of(status: ObjectStatus) -> tuple[str, str, str]:
+    (one,) = [one for one in status.conditions if one.type == "Ready"]
+    return one.status, one.reason, one.message

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.control import lock
 from reconciler.doors import verdicts
 from reconciler.model.status import REASONS
 from tests.doors import fakes
@@ -98,11 +99,30 @@ def test_an_unknown_agent_is_twelve_and_the_known_ones_are_listed(world: World) 
     assert "agents: clerk" in ran.err
 
 
-@pytest.mark.parametrize("words", [[], ["binding/ocr"], ["robot/x"], ["agent/clerk", "more"]])
+@pytest.mark.parametrize(
+    "words", [[], ["binding/ocr"], ["robot/x"], ["agent/clerk", "more"], [""], ["agent/"]]
+)
 def test_a_wrong_command_line_is_two(world: World, words: list[str]) -> None:
     statuses(world.state, "True", "ReconcileSuccess")
     assert world.handler("check", *words).code == 2
 
 
 def test_a_status_that_cannot_be_read_is_a_fault_of_its_own(world: World) -> None:
+    statuses(world.state, "True", "ReconcileSuccess")
+    (world.state / "status/summary.json").write_text("{")
     assert world.handler("check", "agent/clerk").code == 1
+
+
+def test_where_nothing_was_ever_applied_a_person_must_act(world: World) -> None:
+    ran = world.handler("check", "agent/clerk")
+    assert (ran.code, ran.out) == (11, "")
+    assert "nothing was ever applied" in ran.err or "there is no configuration" in ran.err
+
+
+def test_a_controller_that_has_said_nothing_yet_is_asked_again_later(world: World) -> None:
+    world.state.mkdir(parents=True, exist_ok=True)
+    world.config.mkdir(exist_ok=True)
+    with lock.held(world.state):
+        ran = world.handler("check", "agent/clerk", "-c", "config")
+    assert ran.code == 10
+    assert "is starting" in ran.err

@@ -116,6 +116,14 @@ def test_an_agent_is_shown_what_it_could_use(world: World, config: Path) -> None
         (["interface", "an-interface-of-a-long-name"], "is not a name"),
         (["instance", "x"], "is no kind of file that can be written"),
         (["nonsense", "x"], "is not a kind of object"),
+        (["interface", "services"], "it is reserved"),
+        (["interface", "services/v2"], "it is reserved"),
+        (["agent", "x", "--connector", "ocr-rapid"], "--connector says nothing about an agent"),
+        (["binding", "x", "--implements", "ocr-rapid"], "--implements says nothing about a binding"),
+        (
+            ["binding", "x", "--connector", "ocr-rapid", "--implements", "ocr/v1"],
+            "--implements says nothing about a binding: --connector does",
+        ),
     ],
 )
 def test_a_wrong_command_line_writes_nothing(world: World, config: Path, words: list[str], said: str) -> None:

@@ -125,3 +125,16 @@ def test_what_it_does_to_open_sessions_is_said(world: World, config: Path) -> No
 def test_when_the_edit_is_in_force_is_said(config: Path, settings: str, said: str) -> None:
     (config / "handler.toml").write_text(settings)
     assert said in editing.when(offline.look(config))
+
+
+def test_a_link_is_not_edited_and_that_is_said(world: World) -> None:
+    assert world.handler("init", "config").code == 0
+    file = next((world.config / "agents").glob("*.toml"))
+    file.rename(world.root / "real.toml")
+    file.symlink_to(world.root / "real.toml")
+    ran = world.handler("suspend", f"agent/{file.stem}", "-c", "config")
+    assert ran.code == 1
+    assert f"agents/{file.name} is not read, so it cannot be edited: it is a link" in ran.err
+    laid = world.handler("fmt", str(file), "-c", "config")
+    assert laid.code == 0
+    assert "is left as it is: it is a link" in laid.err

@@ -145,3 +145,13 @@ def test_what_there_is_not_is_said(world: World, config: Path, words: list[str],
     ran = world.handler("trace", *words, "-c", "config")
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
+
+
+def test_another_version_than_the_one_in_use_is_not_told_as_bound(world: World, config: Path) -> None:
+    told = json.loads(world.handler("trace", "clerk", "ocr", "-o", "json", "-c", "config").out)
+    used = told["version"]
+    other = "ocr/v1" if used == "ocr/v2" else "ocr/v2"
+    assert world.handler("trace", "clerk", used, "-c", "config").code == 0
+    ran = world.handler("trace", "clerk", other, "-c", "config")
+    assert ran.code == 1
+    assert f"{other} is not what clerk uses: it has {used}" in ran.err
