@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 
 from reconciler.admission.admit import Admission
 from reconciler.control import holding, rolling, rpc, say
+from reconciler.control.aside import Aside
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
@@ -107,6 +108,7 @@ class Controller:
         self.looks = 0  # since the start
         self._recipes: MutableMapping[InstanceName, Recipe] = {}  # declared to the supervisor
         self._prover = Prover(parts.dispatcher, parts.supervisor, parts.bad, self._not_proven)
+        self._aside = Aside()
         self._queue: Queue[Key] = Queue()
         self._source = Condition("Synced", "Unknown", "Starting")
         self._wake = anyio.Event()
@@ -258,7 +260,7 @@ class Controller:
     def _meant(self) -> Meant:
         """What is meant to be there, for whoever looks for drift."""
         assert self.look is not None  # noqa: S101 - set before anybody looks
-        return Meant(self.look, self._recipes, self.table, self._left)
+        return Meant(self.look, self._recipes, self._aside.joined(self.table), self._left)
 
     def _left(self) -> set[InstanceName]:
         """The instances that are being proven, or serve nobody from now on."""
@@ -319,16 +321,17 @@ class Controller:
         self.look = look
         self._say.set()
         wanted, keeper = look.desired.table, self.parts.doorkeeper
-        prover, pinned = self._prover, keeper.recipes()
+        self.table = self._aside.follow(self.table, wanted, look.admission)
+        prover, pinned = self._prover, {**keeper.recipes(), **self._aside.recipes}
         case = (look.admission, look.desired, keeper.in_use(), pinned, frozenset(prover.proven))
         if case == self._done and not prover.unproven:
-            self.parts.retained.save(self.table, wanted)  # where the disk was full, it is tried again
+            self.parts.retained.save(self._aside.joined(self.table), wanted)  # again, after a full disk
             return
         steps = diff.steps(wanted, Standing(self._recipes, self.table, pinned, prover.proven))
         for step in steps:
             await self._take(step, look.desired.code)
         self._recipes = diff.declared(self._recipes, wanted)
-        self.parts.retained.save(self.table, wanted)
+        self.parts.retained.save(self._aside.joined(self.table), wanted)
         self._withdrawn.why = withdrawn(look, keeper.in_use())
         proofs = [step.name for step in steps if isinstance(step, Prove)]
         for name in prover.want({one: self.parts.demand(look.admission, one.binding) for one in proofs}):

@@ -22,7 +22,9 @@ def run(settings: usage.Settings, subject: str) -> int:
         raise usage.Usage("name an agent: 'handler check agent/NAME'")
     try:
         seen = standing.read(settings.config)
-    except standing.Unsaid as nothing:
+    except standing.Unreadable as nothing:
+        if nothing.starting is None:
+            raise
         sys.stderr.write(f"handler: {columns.shown(nothing)}\n")
         return verdicts.LATER if nothing.starting else verdicts.PERSON
     try:

@@ -35,13 +35,11 @@ KINDS = {
 
 
 class Unreadable(usage.Stopped):
-    """The status cannot be read; the text says why and what to do."""
+    """The status cannot be read; the text says why and what to do. ``starting`` is None where it is broken;
+    else there is none yet, and a controller is about to write one, or not.
+    """
 
-
-class Unsaid(Unreadable):
-    """There is no status yet; ``starting``: a controller is about to write one."""
-
-    starting = False
+    starting: bool | None = None
 
 
 class Unknown(usage.Stopped):
@@ -166,7 +164,7 @@ def _document(path: str, config: str) -> dict[str, object]:
         with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a start
             value = json.loads(file.read())
     except FileNotFoundError:
-        nothing = Unsaid(_why_nothing(config, path))
+        nothing = Unreadable(_why_nothing(config, path))
         nothing.starting = bool(_owner(path.rpartition("/status/")[0]))
         raise nothing from None
     except (OSError, ValueError) as error:

@@ -401,3 +401,26 @@ def test_looking_again_and_again_starts_stops_and_writes_nothing(place: House) -
         place.handler("apply", "--wait")
     assert everything(place) == before
     assert place.processes() == processes
+
+
+def test_who_is_resumed_has_what_served_before_until_the_newest_answers(place: House) -> None:
+    place.start()
+    place.handler("apply", "--wait")
+    assert word(place) == "one"
+    place.handler("rebind", "clerk", "ocr", "bad")
+    place.handler("apply")
+    place.handler("suspend", "agent/clerk")
+    place.handler("apply")
+    refused = place.handler("session", "open", "clerk", check=False)
+    assert refused.returncode == 1
+    assert "is suspended" in refused.stderr
+    place.kill()  # what is put aside outlives a controller
+    place.start()
+    wait_for(lambda: place.condition("agent", "clerk", "Ready").get("reason") == "Suspended", "it is")
+    place.handler("resume", "agent/clerk")
+    place.handler("apply")
+    assert word(place) == "one"
+    assert place.condition("agent", "clerk", "Synced")["reason"] == "LastGoodRetained"
+    connector(place, "dies", SAYS.format(word="two"))
+    wait_for(lambda: word(place) == "two", "the mended connector serves")
+    assert not (place.state / "retained.json").exists()
