@@ -15,7 +15,7 @@ from pathlib import Path
 
 import tomli
 
-from reconciler.control import folders
+from reconciler.control import checkouts, folders
 from reconciler.doors import columns, newing, offline, problems, usage
 from reconciler.harness import formats, naming, reading, writing
 from reconciler.harness.formats import Left, Server
@@ -47,7 +47,10 @@ def run(settings: usage.Settings, harness: str, path: str, options: tuple[str, b
         raise usage.Usage(f"'{columns.shown(harness)}' is no configuration that can be imported: {hint}")
     if fault := name_fault(agent):
         raise usage.Usage(f"'{columns.shown(agent)}' is no name for an agent: {fault}")
-    look = offline.look(folders.configuration(settings.config))
+    root = folders.configuration(settings.config)
+    if checkouts.is_bare(root.resolve()):
+        raise usage.Stopped("a bare repository has no files to write: import into a checkout of it")
+    look = offline.look(root)
     report = _Report()
     _decide(look, harness, agent, (_found(harness, path, report), report))
     if not dry:

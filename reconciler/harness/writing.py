@@ -197,25 +197,35 @@ def _argument(before: str, text: str) -> str:
     """An argument without what may be a secret; ``before`` is the one in front of it."""
     bare = secrecy.without_defaults(text)
     option = re.fullmatch(r"--?([A-Za-z][A-Za-z0-9_-]*)", before)
-    if option and not text.startswith("-"):
-        named = option[1]
-        if named in ("H", "header"):
-            name, _, value = text.partition(":")
-            return text if name.lower() in _OWN_HEADERS or not value else f"{name[:64]}: {_CUT}"
-        if secrecy.names_a_secret(named) or (
-            len(named) == 1 and named in "pkuts" and not secrecy.public(text)
-        ):
-            return bare if _only_a_reference(bare) and bare == text else _CUT
+    if option and not text.startswith("-") and (cut := _behind(option[1], text)) is not None:
+        return cut
     name, equals, value = text.partition("=")
-    if (
-        equals
-        and value
-        and re.fullmatch(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]*", name)
-        and secrecy.names_a_secret(name)
-    ):
-        return text if _only_a_reference(value) and bare == text else f"{name}={_CUT}"
+    if equals and value and re.fullmatch(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]*", name):
+        if name in ("--header", "-H"):
+            return f"{name}={_header_argument(value)}"
+        if secrecy.names_a_secret(name) or (_VARIABLE.fullmatch(name) and not secrecy.public(value)):
+            return text if _only_a_reference(value) and bare == text else f"{name}={_CUT}"
     unread = "${" in bare and (":-" in bare or ":+" in bare)
     return _CUT if secrecy.looks_secret(bare) or unread else bare
+
+
+def _behind(option: str, text: str) -> str | None:
+    """What stays of an argument behind an option that may take a secret; None where that tells nothing."""
+    if option in ("H", "header"):
+        return _header_argument(text)
+    named = secrecy.names_a_secret(option)
+    named |= option in ("u", "user") and ":" in text and "://" not in text
+    named |= option in ("p", "k") and "/" not in text and not text.isdigit()
+    if not named:
+        return None
+    return text if _only_a_reference(text) and secrecy.without_defaults(text) == text else _CUT
+
+
+def _header_argument(text: str) -> str:
+    name, _, value = text.partition(":")
+    if name.lower() in _OWN_HEADERS or not value:
+        return text if not secrecy.looks_secret(text) else _CUT
+    return f"{name[:64]}: {_CUT}"
 
 
 def _only_a_reference(text: str) -> bool:

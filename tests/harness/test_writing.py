@@ -83,6 +83,11 @@ _HIDDEN_IN = [
     Server("x", ("a", "-p", "hunter2-canary")),
     Server("x", ("a", "--header", "X-Any: hunter2-canary")),
     Server("x", ("a", "-H", f"Authorization:Bearer {CANARY}")),
+    Server("x", ("a", "--header=X-Any: hunter2-canary")),
+    Server("x", ("docker", "run", "-e", "ANY=hunter2-canary", "x")),
+    Server("x", ("env", "ANY=hunter2-canary", "x")),
+    Server("x", ("a", "--user", "me:canary")),
+    Server("x", ("a", "-p", "canary")),
     Server("x", ("sh", "-c", "TOKEN=hunter2-canary exec x")),
     Server("x", ("a", f"postgres://u:{CANARY}@h/db")),
     Server("x", ("a", "https://h/?api_key=hunter2-canary")),
@@ -144,6 +149,21 @@ def test_what_is_called_a_secret_is_one_whatever_it_looks_like(name: str, value:
 def test_what_is_off_or_not_whole_is_suspended_and_says_why(server: Server, reason: str) -> None:
     _, binding = _values(server)
     assert (binding["suspend"], binding["suspendReason"]) == (True, reason)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "-u", "server.py"),
+        ("npx", "-y", "-p", "@scope/pkg", "run", "-p", "3000", "-t", "stdio"),
+        ("docker", "run", "-i", "--rm", "-e", "GITHUB_TOKEN", "-e", "LEVEL=debug", "ghcr.io/a/b:1"),
+        ("uvx", "--from", "git+https://github.com/a/b", "b", "--db", "/srv/data/x.db", "--user", "me"),
+    ],
+)
+def test_plain_arguments_are_taken_as_they_are(command: tuple[str, ...]) -> None:
+    connector, binding = _values(Server("x", command))
+    assert connector["command"] == list(command)
+    assert "suspend" not in binding
 
 
 def test_references_become_references() -> None:
