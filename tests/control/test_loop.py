@@ -161,7 +161,8 @@ def test_a_status_that_cannot_be_drawn_is_logged_and_ends_nothing(
 
 def test_a_folder_that_is_empty_after_a_restart_ends_nothing(made: House) -> None:
     async def served(controller: Controller) -> None:
-        assert made.objects() == {"binding/a", "config/handler", "connector/ocr-tesseract"}
+        whole = {"binding/a", "config/handler", "connector/ocr-tesseract"}
+        await made.until(lambda: made.objects() == whole)  # the condition may be told before they are
 
     made.live(served)
     made.place.config.rename(made.place.config.with_name("away"))
