@@ -35,6 +35,7 @@ _FORGET_S = 3600.0  # words not heard for an hour are news again
 _REMEMBERED = 4096  # different events whose repeats are counted
 _BATCH_S = 1.0  # a record waits this long at most while calls go on
 _DAY = 10  # characters of an ISO date
+_REASONS = {"ready": "Running", "idle": "Idle", "draining": "Draining", "failed": "ReconcileError"}
 
 
 @dataclass(slots=True)
@@ -133,9 +134,7 @@ class Journal:
     def instance(self, seen: InstanceSeen) -> None:
         """Say what became of an instance."""
         binding = seen.name.rpartition("@")[0]
-        reason = seen.reason or {"ready": "Running", "idle": "Idle", "draining": "Draining"}.get(
-            seen.phase, "Starting"
-        )
+        reason = seen.reason or _REASONS.get(seen.phase, "Starting")
         severity = "Warning" if seen.phase == "failed" else "Normal"
         words = " ".join(
             word for word in (f"{seen.name} is {seen.phase}", seen.message and f"({seen.message})") if word

@@ -237,3 +237,19 @@ def test_a_short_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     journal.close()
     assert [line["message"] for line in lines(tmp_path / "events.jsonl")] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "told"),
+    [
+        ("failed", None, "ReconcileError"),
+        ("failed", "CrashLoop", "CrashLoop"),
+        ("ready", None, "Running"),
+        ("building", None, "Starting"),
+    ],
+)
+def test_what_became_of_an_instance_has_the_reason_that_its_status_has(
+    tmp_path: Path, phase: Any, reason: Any, told: str
+) -> None:
+    Journal(tmp_path, Clock()).instance(InstanceSeen("ocr@0123456789ab", phase, reason=reason))
+    assert [one["reason"] for one in lines(tmp_path / "events.jsonl")] == [told]

@@ -115,7 +115,7 @@ class House:
         return found
 
 
-def wait_for(happened: Callable[[], bool], what: str, seconds: float = 30) -> None:
+def wait_for(happened: Callable[[], bool], what: str, seconds: float = 90) -> None:
     """Wait until something is so; fails with the words of what was awaited."""
     deadline = time.monotonic() + seconds
     while not happened():
