@@ -30,6 +30,8 @@ def run(settings: usage.Settings, path: str, to: str) -> int:
             version = told.get("apiVersion") if isinstance(told, dict) else None
             if version in known:
                 found[str(version)] += 1
+    if path and not found and not inside.exists():
+        raise usage.Usage(f"there is nothing at {usage.path_shown(path)}")
     if settings.output == "json":
         value = {"versions": known, "files": dict(sorted(found.items())), "converted": 0}
         sys.stdout.write(json.dumps(value, indent=2) + "\n")

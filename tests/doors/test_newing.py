@@ -157,4 +157,7 @@ def test_there_is_nothing_to_convert_and_nothing_is_written(world: World, config
     ran = world.handler("convert", "--to", "handler.agent/v2", "-c", "config")
     assert (ran.code, ran.out) == (2, "")
     assert "there are handler.config/v1" in ran.err
+    ran = world.handler("convert", "config/nowhere", "-c", "config")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is nothing at" in ran.err
     assert _files(config) == before
