@@ -210,7 +210,8 @@ class Chooser:
 
     def _way_back(self, by: settings.Source) -> str:
         """What to do when the ref in force is no more: what another ref's settings say is not read."""
-        if self._kept is None or self._kept.ref != by.ref:
+        named = not by.ref.startswith(("HEAD", "@")) and checkouts.checkout(self._config.resolve())
+        if not named or self._kept is None or self._kept.ref != by.ref:
             return ""
         return (
             f"; it is the ref in force, so make it again (`git branch {by.ref} COMMIT`): "

@@ -18,6 +18,7 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.status import iso
 from reconciler.model import revisions
 from reconciler.model.inventory import Tree
+from reconciler.model.problems import quoted
 from reconciler.model.status import Condition
 
 _LOG = logging.getLogger("handler.look")
@@ -203,8 +204,8 @@ def _is_meant(entry: history.Entry, wanted: str) -> bool:
 def _why_not(entries: Sequence[history.Entry], wanted: str, count: int) -> str:
     kept = ", ".join(f"{entry.revision} (content {entry.digest[:12]})" for entry in entries)
     if count:
-        return f"'{wanted}' may be {count} revisions: name one by its content; kept are: {kept}"
+        return f"{quoted(wanted)} may be {count} revisions: name one by its content; kept are: {kept}"
     if not entries:
         return "nothing was ever admitted here: there is no revision to go back to"
-    what = f"'{wanted}' is not kept" if wanted else "there is no earlier revision to go back to"
+    what = f"{quoted(wanted)} is not kept" if wanted else "there is no earlier revision to go back to"
     return f"{what}; kept are: {kept}"

@@ -24,6 +24,7 @@ _LOOK_S = 1.0  # a controller that ends changes no file
 _WHOLE = "configuration"
 _GONE = "Deleted"
 _BY_FILES = ("Admitted", "Supported", _GONE)  # true whether or not a controller keeps it so
+_HELD = ("PruneBlocked", "AwaitingApply")  # its file is gone, and it stays until a person says otherwise
 _ENDS = ("Ready", "Synced", "Admitted")  # what a refused form never comes to be
 
 
@@ -108,7 +109,9 @@ def verdict(asked: Wish, seen: Standing, document: dict[str, object] | None) -> 
     if document is None:
         return Seen(reached=asked.condition == _GONE, why="there is no such object")
     if asked.condition == _GONE:
-        return Seen(why="it is still there")
+        one = verdicts.conditions(document).get("Synced", {})
+        held = one.get("reason") in _HELD
+        return Seen(failed=held, why=f"{one['reason']}: {one['message']}" if held else "it is still there")
     return _condition(asked, document)
 
 

@@ -462,6 +462,16 @@ def test_a_branch_that_was_renamed_is_followed_once_it_is_made_again(
     assert says(one) == "three"
 
 
+def test_no_branch_is_to_be_made_where_there_is_no_repository(
+    repo: Repo, looker: Callable[[], Looker]
+) -> None:
+    repo.commit(binding("one"))
+    one = looker()
+    assert says(one) == "one"
+    (repo.root / ".git").rename(repo.root.parent / "away")
+    assert says(one).endswith("lies in no git repository")
+
+
 def test_a_branch_with_a_plus_in_its_name_has_no_edits(repo: Repo, looker: Callable[[], Looker]) -> None:
     repo.git("checkout", "-q", "-b", "fix+dirty@v2")
     repo.commit(binding("one", HEAD))

@@ -138,6 +138,8 @@ def test_an_unknown_revision_lists_what_is_kept(folder: Folder) -> None:
     folder.edit(2)
     with pytest.raises(rolling.NotKept, match=r"'main@beef' is not kept; kept are: none@sha256:.* \(content"):
         folder.back("main@beef")
+    with pytest.raises(rolling.NotKept, match=r"'\\u001b\[31m' is not kept"):
+        folder.back("\x1b[31m")
 
 
 def test_what_the_source_holds_is_no_rollback(folder: Folder) -> None:

@@ -107,6 +107,20 @@ def test_what_a_person_must_mend_ends_the_wait(
     assert words in ran.err
 
 
+@pytest.mark.parametrize(("reason", "code"), [("PruneBlocked", 1), ("AwaitingApply", 1), ("Flapping", 3)])
+def test_a_removal_that_waits_for_a_person_ends_the_wait(world: World, reason: str, code: int) -> None:
+    statuses(world.state, "True", "ReconcileSuccess", "False")
+    path = world.state / "status/agent/clerk.json"
+    found = json.loads(path.read_text())
+    for one in found["conditions"]:
+        if one["type"] == "Synced":
+            one["reason"] = reason
+    path.write_text(json.dumps(found))
+    ran = world.handler("wait", "agent/clerk", "--for", "Deleted", "--timeout", "0.2")
+    assert ran.code == code
+    assert (f"will not be Deleted by itself: {reason}" in ran.err) is (code == 1)
+
+
 def test_a_refused_newest_form_ends_the_wait_although_the_last_good_one_serves(world: World) -> None:
     statuses(world.state, "True", "ReconcileSuccess", **refused())
     ran = world.handler("wait", "agent/clerk")
