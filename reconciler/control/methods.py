@@ -43,13 +43,15 @@ class Methods:
         }
 
     async def hello(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        look = self._controller.look
+        """Who this is, what it serves, and what it cannot write: a status file could not say that."""
+        look, parts = self._controller.look, self._controller.parts
         return {
             "version": __version__,
             "pid": self._pid,
             "revision": look.admission.inventory.revision if look else "",
             "generation": self._controller.table.generation,
             "looks": self._controller.looks,
+            "faults": [one.fault for one in (parts.board, parts.journal, parts.looker) if one.fault],
         }
 
     async def diff(self, params: Mapping[str, Any], caller: Caller) -> Any:

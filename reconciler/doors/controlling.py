@@ -85,6 +85,8 @@ def daemon_status(settings: usage.Settings) -> int:
         ["state", usage.path_shown(str(folders.state(folders.configuration(settings.config))))],
         ["control", usage.path_shown(control.path)],
     ]
+    faults = told.get("faults")
+    rows += [["fault", str(fault)] for fault in (faults if isinstance(faults, list) else ())]
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     sys.stdout.write(columns.table(rows, paint, [["bold", ""] for _ in rows]))
     return 0

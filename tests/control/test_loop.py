@@ -13,7 +13,7 @@ import anyio
 import orjson
 import pytest
 
-from reconciler.control import inotify
+from reconciler.control import atomic, inotify
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.journal import Journal
@@ -157,6 +157,29 @@ def test_a_status_that_cannot_be_drawn_is_logged_and_ends_nothing(
     with caplog.at_level(logging.ERROR):
         made.live(story)
     assert "a fault of ours" in caplog.text
+
+
+def test_a_status_that_could_not_be_written_is_written_by_a_later_look_though_nothing_changed(
+    made: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = atomic.write
+
+    def full(path: Path, data: bytes, *, durable: bool = True) -> bool:
+        if "status" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(path, data, durable=durable)
+
+    async def story(controller: Controller) -> None:
+        monkeypatch.setattr(atomic, "write", full)
+        made.write("bindings/b.toml", BINDING)
+        await made.until(lambda: "No space left" in made.board.fault)
+        looks = controller.looks
+        await made.until(lambda: controller.looks > looks + 3)  # whatever followed was said by now
+        monkeypatch.setattr(atomic, "write", whole)
+        await made.until(lambda: "binding/b" in made.objects())
+        assert made.board.fault == ""
+
+    made.live(story)
 
 
 def test_a_folder_that_is_empty_after_a_restart_ends_nothing(made: House) -> None:

@@ -61,6 +61,18 @@ def test_a_session_whose_opener_is_gone_does_not_come_back(tmp_path: Path) -> No
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_number_of_another_boot_or_of_a_later_process_names_no_opener(tmp_path: Path) -> None:
+    """Both live, as far as their number goes: one belonged to another boot, one to somebody before it."""
+    book = _book(tmp_path)
+    moved, reused = (book.open(ROUTES, TABLE, opener=_me()) for _ in range(2))
+    book.open(ROUTES, TABLE, opener=_me())
+    for session, change in ((moved, {"bootId": "another"}), (reused, {"opener": {"pid": 1, "startTime": 1}})):
+        path = tmp_path / f"{session.id}.json"
+        path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | change))
+    (found,) = _book(tmp_path).load()
+    assert found.id not in (moved.id, reused.id)
+
+
 def test_a_torn_file_is_no_session_and_stops_nobody(tmp_path: Path) -> None:
     kept = _book(tmp_path).open(ROUTES, TABLE)
     tmp_path.joinpath("torn.json").write_bytes(tmp_path.joinpath(f"{kept.id}.json").read_bytes()[:90])

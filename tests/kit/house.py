@@ -67,14 +67,18 @@ class House:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the controller and wait until it answers."""
-        log = (self.state.parent / "handlerd.log").open("ab")
-        self.daemon = subprocess.Popen(
-            [BIN / "handlerd"], env=self.env, cwd=self.config, stdout=log, stderr=log
-        )
-        log.close()
+        daemon = self.launch()
         wait_for(
             lambda: self.handler("daemon", "status", check=False).returncode == 0, "the controller answers"
         )
+        return daemon
+
+    def launch(self, *before: str) -> subprocess.Popen[bytes]:
+        """Start the controller and do not wait for it; ``before`` is the command that becomes it."""
+        with (self.state.parent / "handlerd.log").open("ab") as log:
+            self.daemon = subprocess.Popen(
+                [*before, BIN / "handlerd"], env=self.env, cwd=self.config, stdout=log, stderr=log
+            )
         return self.daemon
 
     def kill(self) -> None:
