@@ -38,7 +38,7 @@ flows: setup  ## the whole way only: real daemon, sandbox, engines, clients
 	$(PY) -m pytest -q -m flow
 
 golden: setup  ## rewrite the golden texts; review the diff
-	HANDLER_GOLDEN=write $(PY) -m pytest -q tests/golden tests/doors
+	HANDLER_GOLDEN=write $(PY) -m pytest -q tests/golden tests/doors tests/reasons
 	git --no-pager diff --stat -- tests/golden
 
 schemas: setup  ## write schemas/ from the models
@@ -46,7 +46,8 @@ schemas: setup  ## write schemas/ from the models
 
 docs: setup  ## write the tables of the docs from the code, and check that their code blocks are true
 	$(PY) .ci/problems
-	$(PY) -m pytest -q tests/test_docs.py
+	$(PY) .ci/reasons
+	$(PY) -m pytest -q tests/test_docs.py tests/test_reasons.py
 
 bench: setup  ## every benchmark: ratios against floors in one run
 	for one in router reconcile coldstart cli; do $(PY) benchmarks/$$one.py || exit 1; done

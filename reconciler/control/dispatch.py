@@ -411,7 +411,8 @@ class Connector(asyncio.Protocol):
         if self._initialized:
             self._break(None, f"the connector has not answered a ping for {_PING_S:g} s")
         else:
-            self._break("StartTimeout", f"the connector has not answered for {self._ready_s:g} s")
+            words = f"it did not answer within {self._ready_s:g} s, its connector's ready.timeoutSeconds"
+            self._break("StartTimeout", words)
 
     def _break(self, reason: Reason | None, message: str) -> None:
         if not self._ended:

@@ -110,7 +110,9 @@ class Holder:
         for ref in suspects:
             last, form = before.in_force.get(ref), _form(before, inventory, ref)
             if last is not None and self._flapping.holds(ref, now_s):  # also when it reads so just now
-                held[ref] = Held("Flapping", "it changes too often: the last applied form stays in force")
+                held[ref] = Held(
+                    "Flapping", "it changes too often: its last applied form serves till its turn comes"
+                )
             else:
                 self._flapping.let_through(ref, form, now_s)
         return held

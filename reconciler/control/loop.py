@@ -63,6 +63,7 @@ _WAITS = Condition(
     "AwaitingApply",
     "the configuration changed: `handler diff` shows what, `handler apply` does it",
 )
+_BROKE_OFF = "a look broke off by a fault of handlerd: nothing is stopped, it tries again; its log says more"
 
 
 class _World(Enum):
@@ -185,10 +186,12 @@ class Controller:
                     )
             else:
                 reason: Reason = "SourceBusy" if isinstance(found, Busy) else found.reason
-                detail = self.parts.looker.rolling.beside(found.detail)
-                if isinstance(found, Gone) and self._source.message != detail:
-                    self.parts.journal.event("configuration", "Warning", reason, found.detail)
-                self._source = Condition("Synced", "False", reason, detail)
+                after = "it is read once that is over" if isinstance(found, Busy) else "nothing is stopped"
+                words = f"{found.detail}; {after}"
+                told = self.parts.looker.rolling.beside(words)
+                if isinstance(found, Gone) and self._source.message != told:
+                    self.parts.journal.event("configuration", "Warning", reason, words)
+                self._source = Condition("Synced", "False", reason, told)
                 self._say.set()
             return found
 
@@ -423,7 +426,7 @@ class Controller:
             outcome = await (self._look_again() if key is _WORLD else self._prove(key))
         except Exception:  # noqa: BLE001 - a fault of ours ends the look, not the controller
             _LOG.exception("a look broke off")
-            self._source = Condition("Synced", "False", "InternalError", "a look broke off; see the log")
+            self._source = Condition("Synced", "False", "InternalError", _BROKE_OFF)
             self._say.set()
         finally:
             self._queue.done(key, outcome, self._clock())

@@ -6,7 +6,7 @@ same facts give the same words, and ``since`` is settled by the board.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.control import details
@@ -14,11 +14,18 @@ from reconciler.control.facts import Facts, Index
 from reconciler.model import revisions
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import Kind, ObjectRef
-from reconciler.model.problems import Problem, listed
+from reconciler.model.problems import Problem
 from reconciler.model.resources import Agent, Binding, Record
 from reconciler.model.status import REASONS, Condition, InstanceSeen, ObjectStatus, Reason, Summary, Truth
 
-_COMING = ("building", "starting")
+_COMING = {
+    "building": "what it needs is being installed",
+    "starting": "its process starts: it has not answered yet",
+}
+_BOUNDS = {
+    "memory": "memory",
+    "pids": "number of processes",
+}  # walls without which a connector runs all the same, if there is no other way
 _SUSPENDED = Condition("Ready", "False", "Suspended", "suspended")
 
 
@@ -80,7 +87,7 @@ def _conditions(
     facts = index.facts
     found = [admitted, _synced(index, ref, refused), _ready(index, ref, refused, seen)]
     if missing := facts.admission.absent.get(ref):
-        found.append(Condition("Supported", "False", "NotBuilt", f"not built yet: {listed(missing)}"))
+        found.append(Condition("Supported", "False", "NotBuilt", _not_built(missing)))
     if words := facts.flapping.get(ref):
         found.append(Condition("Flapping", "True", "Flapping", words))
     if drifted := facts.drifted.get(ref):
@@ -97,9 +104,13 @@ def _synced(index: Index, ref: ObjectRef, refused: tuple[Problem, ...]) -> Condi
     if held := facts.held.get(ref):
         return Condition("Synced", "False", held.reason, held.message)
     if ref in facts.admission.retained:
-        return Condition("Synced", "False", "LastGoodRetained", "the last admitted form stays in force")
+        return Condition(
+            "Synced", "False", "LastGoodRetained", "its newest text is refused: the last good form serves"
+        )
     if refused:
-        return Condition("Synced", "False", _reason(refused[0]), "no form of it was ever admitted")
+        return Condition(
+            "Synced", "False", _reason(refused[0]), "no form of it was ever admitted: none serves"
+        )
     if why := _waiting(index, ref):
         return Condition("Synced", "False", "LastGoodRetained", why)
     if not facts.running:
@@ -118,7 +129,7 @@ def _waiting(index: Index, ref: ObjectRef) -> str:
         if wanted is not None and served is not None and wanted != served:
             new = [r.instance for r in wanted.routes.values() if r.instance in facts.unproven]
             if new:
-                return f"earlier routes serve until {listed(map(str, new))} answers"
+                return f"earlier routes serve until {_and(map(str, new))} answers"
     return ""
 
 
@@ -154,7 +165,7 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
     facts, wanted = index.facts, index.wanted(ref.name)
     if not wanted:
         missing = facts.admission.absent.get(ref, ())
-        return Condition("Ready", "False", "NotBuilt", f"not built yet: {listed(missing)}")
+        return Condition("Ready", "False", "NotBuilt", f"{_not_built(missing)}; nobody is served by it")
     if index.trial(ref.name) and any(
         name.binding == ref.name and str(name) not in wanted for name in facts.serving.recipes
     ):
@@ -169,7 +180,7 @@ def _instance_ready(current: InstanceSeen) -> Condition:
     if current.phase == "failed":
         return Condition("Ready", "False", current.reason or "ReconcileError", current.message)
     if current.phase in _COMING:
-        return Condition("Ready", "Unknown", "Starting", current.message or current.phase)
+        return Condition("Ready", "Unknown", "Starting", current.message or _COMING[current.phase])
     if current.pid is not None:
         return Condition("Ready", "True", "Running", "its process runs")
     return Condition("Ready", "True", "Idle", "the first call starts it")
@@ -178,7 +189,8 @@ def _instance_ready(current: InstanceSeen) -> Condition:
 def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
     facts = index.facts
     if facts.running and ref.name not in facts.serving.agents:
-        return Condition("Ready", "False", "UnresolvedReference", "it has no routes")
+        words = "it has no routes yet: none of its services can be served"
+        return Condition("Ready", "False", "UnresolvedReference", words)
     if _waiting(index, ref):
         return _not_served(index, ref) or Condition(
             "Ready", "True", "LastGoodRetained", "earlier routes serve"
@@ -216,7 +228,30 @@ def _observed(seen: tuple[InstanceSeen, ...]) -> Iterator[Condition]:
         reason: Reason = "Running" if running else failed[0].reason or "ReconcileError"
         yield Condition("Linked", linked, reason, "" if running else failed[0].message)
     if any(one.phase == "draining" for one in seen):
-        yield Condition("Reconciling", "True", "Draining", "an earlier instance ends with its last session")
+        yield Condition("Reconciling", "True", "Draining", "an earlier instance ends with its last call")
+    yield from _contained(running, failed)
+
+
+def _contained(running: list[InstanceSeen], failed: list[InstanceSeen]) -> Iterator[Condition]:
+    """Whether what runs is walled in; a wall that does not stand at all lets nothing run."""
+    if unwalled := [one for one in failed if one.reason == "SandboxUnavailable"]:
+        yield Condition("Contained", "False", "SandboxUnavailable", unwalled[0].message)
+    elif missing := [
+        word for wall, word in _BOUNDS.items() if any(one.walls.get(wall) == "none" for one in running)
+    ]:
+        words = f"it runs, but nothing bounds its {_and(missing)} on this machine: `handler doctor` says more"
+        yield Condition("Contained", "False", "Uncontained", words)
+    elif running and all(one.walls for one in running):
+        yield Condition("Contained", "True", "Running", "every wall of its sandbox stands")
+
+
+def _not_built(missing: Iterable[str]) -> str:
+    return f"this release does not have what it uses: {', '.join(missing) or 'its connector'}"
+
+
+def _and(words: Iterable[str]) -> str:
+    *head, last = words
+    return f"{', '.join(head)} and {last}" if head else last
 
 
 def _reason(problem: Problem) -> Reason:

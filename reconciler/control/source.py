@@ -101,7 +101,7 @@ class Source:
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            return Gone(f"{self.root}: {os.strerror(error.errno or 0)}")
+            return Gone(f"cannot read {self.root}: {os.strerror(error.errno or 0)}")
         try:
             before = self._place(whole=whole)
             if (busy := self._at_work(before)) is not None:
@@ -113,9 +113,9 @@ class Source:
         except walk.Unstable as moved:
             return Busy("changing", f"the folder changes while it is read: {moved}")
         except walk.Unreadable as out_of_reach:
-            return Gone(f"{self.root}: {out_of_reach}")
+            return Gone(f"cannot read {self.root}: {out_of_reach}")
         except OSError as error:
-            return Gone(f"{self.root}: {os.strerror(error.errno or 0)}")
+            return Gone(f"cannot read {self.root}: {os.strerror(error.errno or 0)}")
         finally:
             os.close(fd)
 

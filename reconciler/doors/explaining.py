@@ -208,10 +208,15 @@ def _explain_reason(settings: usage.Settings, subject: str) -> int:
         sys.stdout.write(f"{paint(one.word, 'bold')}  a {one.kind}\n")
         facts = (
             ("when" if one.kind == "reason" else "tells", one.text),
+            ("means", one.means),
+            ("serves", one.serves),
             ("mend", one.mend),
             ("by", one.author),
         )
         sys.stdout.write(columns.table([["", name, text] for name, text in facts if text], paint))
+        if one.example:
+            lines = "".join(f"  {line}".rstrip() + "\n" for line in one.example.splitlines())
+            sys.stdout.write(f"\nFor example:\n{lines}")
     return 0
 
 

@@ -1,26 +1,31 @@
 """What a reason or a condition's type means: read from the page that documents them, which ships with us.
 
-One place for these words: ``docs/reasons.md``. Its two tables are the types and the reasons; the reasons that
-are reserved for what is not built yet stand in a paragraph after them.
+One place for these words: ``docs/reasons.md``. It has a table of the types, a section for each reason with
+its examples, and a table of the reasons that this release does not give.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.control import folders
 
 _PAGE = "reasons.md"
-_ROW = re.compile(r"^\| (`[^|]+`) \| (.+) \| (.+) \|$", re.MULTILINE)
-_WORD = re.compile(r"`([A-Z][A-Za-z]+)`")
+_ROW = re.compile(r"^\| `([A-Za-z]+)` \| (.+) \| (.+) \|$", re.MULTILINE)
+_SECTION = re.compile(r"^### ([A-Za-z]+)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+_FACT = re.compile(r"^- \*\*([A-Za-z]+)\*\*: (.+)$", re.MULTILINE)
+_EXAMPLE = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
-_NOTHING = "\N{EN DASH}"  # an empty cell
-_RESERVED = "reserved for a capability that is not built yet; it is not given in this release"
+_NOTHING = ("\N{EN DASH}", "nothing")  # cells that say nothing
+_RESERVED = "not given by this release: it comes with"
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One type of condition, or one reason: ``text`` says when it holds, ``mend`` (a reason's) what to do,
-    ``author`` (a type's) who decides it.
+    """One type of condition, or one reason.
+
+    ``text`` says when it holds; of a type, ``author`` who decides it; of a reason, ``means`` what that is,
+    ``serves`` what goes on meanwhile, ``mend`` what to do, and ``example`` what commands print then.
     """
 
     word: str
@@ -28,18 +33,22 @@ class Meaning:
     text: str
     mend: str = ""
     author: str = ""
+    means: str = ""
+    serves: str = ""
+    example: str = ""
 
 
 def meanings() -> tuple[Meaning, ...]:
     """Every type and every reason of the page, in its order; a word may be both."""
     page = (folders.docs() / _PAGE).read_text(encoding="utf-8")
     types, _, rest = page.partition("\n## Reasons\n")
-    tables, _, reserved = rest.partition("\nReserved ")
-    found = [
-        Meaning(word, "condition", _plain(text), author=_plain(author)) for word, text, author in _rows(types)
-    ]
-    found += [Meaning(word, "reason", _plain(text), _plain(mend)) for word, text, mend in _rows(tables)]
-    found += [Meaning(word, "reason", _RESERVED) for word in _WORD.findall(reserved)]
+    given, _, reserved = rest.partition("\n## Not raised by this release\n")
+    found = [Meaning(word, "condition", _plain(text), author=_plain(by)) for word, text, by in _rows(types)]
+    found += (_section(*found) for found in _SECTION.findall(given))
+    found += (
+        Meaning(word, "reason", _plain(text), means=f"{_RESERVED} {_plain(capability)}")
+        for word, text, capability in _rows(reserved)
+    )
     return tuple(found)
 
 
@@ -48,11 +57,24 @@ def of(word: str) -> tuple[Meaning, ...]:
     return tuple(one for one in meanings() if one.word.casefold() == word.casefold())
 
 
-def _rows(text: str) -> list[tuple[str, str, str]]:
-    return [(word, left, right) for words, left, right in _ROW.findall(text) for word in _WORD.findall(words)]
+def _section(word: str, text: str) -> Meaning:
+    facts = {name: _plain(told) for name, told in _FACT.findall(text)}
+    return Meaning(
+        word,
+        "reason",
+        facts.get("When", ""),
+        mend=facts.get("Do", ""),
+        means=facts.get("Means", ""),
+        serves=facts.get("Serves", ""),
+        example="\n".join(_EXAMPLE.findall(text)),
+    )
+
+
+def _rows(text: str) -> Iterator[tuple[str, str, str]]:
+    yield from ((found[1], found[2], found[3]) for found in _ROW.finditer(text))
 
 
 def _plain(cell: str) -> str:
     """A cell of the page as a terminal shows it."""
     text = _LINK.sub(r"\1: docs/\2", cell.replace(r"\|", "|"))
-    return "" if text == _NOTHING else text
+    return "" if text in _NOTHING else text

@@ -145,11 +145,12 @@ def _header(seen: Standing, paint: columns.Paint) -> str:
     if attempted and applied and attempted != applied and not summary.get("rollback"):
         text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied whole\n"
     for one in records(summary.get("conditions")):
-        if one.get("status") == "False" and one.get("message"):
-            told = columns.shown(f"{one.get('reason')}: {one.get('message')}")
-            text += f"{paint('source', 'red')}   {told}\n"
-        elif one.get("message"):
-            text += f"{paint('source', 'yellow')}   {columns.shown(one.get('message'))}\n"
+        if one.get("message"):
+            word = "drift " if one.get("type") == "Drifted" else "source"
+            plain = one.get("reason") == "ReconcileSuccess"
+            told = one.get("message") if plain else f"{one.get('reason')}: {one.get('message')}"
+            colour = "red" if one.get("status") == "False" else "yellow"
+            text += f"{paint(word, colour)}   {columns.shown(told)}\n"
     if summary.get("dirty") and not revisions.parts(applied).edits:
         text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
     return text

@@ -109,7 +109,7 @@ class State:
         gone = replace(gone, ends=recent[-LOOP_ENDS:])
         if len(recent) < LOOP_ENDS and gone.reason != "CrashLoop":
             return _failed(gone, reason, message, now)
-        message = f"its process ended {LOOP_ENDS} times within {LOOP_WINDOW_S:.0f} s, last with {how}"
+        message = f"it ended {LOOP_ENDS} times within {LOOP_WINDOW_S:.0f} s; {message}"
         return replace(_failed(gone, "CrashLoop", message, now), retry_at=now + LONGEST_BACK_OFF_S)
 
     def forgiven(self) -> "State":

@@ -307,7 +307,9 @@ class Running:
     # stopping and ending
 
     def _late(self) -> None:
-        self.broken("StartTimeout", f"it did not answer within {self.recipe.ready_timeout_s:g} s")
+        most_s = self.recipe.ready_timeout_s
+        words = f"it did not answer within {most_s:g} s, its connector's ready.timeoutSeconds"
+        self.broken("StartTimeout", words)
 
     def _rest(self) -> None:
         """Stop it when it has been idle long enough, else look again when it may have been."""
@@ -354,7 +356,9 @@ class Running:
             self._become(self._state.stopped(how))
         else:
             if made.process.out_of_memory:
-                blame = ("OutOfMemory", f"it needed more than {self.recipe.sandbox.memory_bytes} bytes")
+                most = self.recipe.sandbox.memory_bytes
+                words = f"it needed more memory than its bound, {most} bytes: raise instance.memoryBytes"
+                blame = ("OutOfMemory", words)
             reason, message = blame or (None, f"its process ended with {how}: {self._says_more()}")
             self._become(self._state.ended(how, reason, message, self._loop.time()))
         self._wind_down()

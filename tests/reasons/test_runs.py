@@ -1,0 +1,189 @@
+"""Reasons that running gives: real processes in real sandboxes, and what became of them."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.house import BIN, FIXTURES, House, house, wait_for
+from tests.reasons import running
+from tests.reasons.running import DIES, furnish, gold, instances, reason
+from tests.reasons.telling import Shown, shown
+from tests.runtime.test_environments import wheel
+
+__all__ = ["shown"]
+
+pytestmark = [pytest.mark.flow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[House]:
+    (tmp_path / "house").mkdir()
+    with house(tmp_path / "house") as made:
+        shutil.copy(FIXTURES / "invoice.png", made.inbox)
+        yield made
+
+
+def ask(made: House, name: str) -> str:
+    """One call of the agent that uses this connector: what it was told."""
+    words = ("call", "ocr_extract", "path=invoice.png", "--agent", f"{name}-user")
+    return made.handler(*words, check=False).stdout
+
+
+def test_processes_that_run_end_and_end_again(place: House, shown: Shown) -> None:
+    furnish(place, "says", "dies")
+    place.start()
+    place.handler("apply")
+    assert "a word" in ask(place, "says")
+    wait_for(lambda: reason(place, "says") == "Running", "it runs")
+    gold(place, shown, "Running", "describe binding/says")
+    ask(place, "dies")
+    wait_for(lambda: reason(place, "dies") == "ReconcileError", "it ended")
+    gold(place, shown, "ReconcileError", "describe binding/dies")
+    for _ in range(20):
+        if reason(place, "dies") == "CrashLoop":
+            break
+        ask(place, "dies")
+    wait_for(lambda: reason(place, "dies") == "CrashLoop", "it ended five times")
+    gold(place, shown, "CrashLoop", "describe binding/dies")
+
+
+def test_a_process_that_starts_is_waited_for_and_one_that_never_answers_is_ended(
+    place: House, shown: Shown
+) -> None:
+    furnish(place, "starts", "silent", "unwalled")
+    place.start()
+    place.handler("apply")
+    with calling(place, "starts"):
+        wait_for(lambda: reason(place, "starts") == "Starting", "its process runs")
+        gold(place, shown, "Starting", "describe binding/starts")
+    with calling(place, "silent"):
+        wait_for(lambda: reason(place, "silent") == "StartTimeout", "it is ended")
+    gold(place, shown, "StartTimeout", "describe binding/silent")
+    assert "unavailable" in ask(place, "unwalled")
+    wait_for(lambda: reason(place, "unwalled") == "SandboxUnavailable", "it does not start")
+    gold(place, shown, "SandboxUnavailable", "describe binding/unwalled")
+
+
+def test_a_process_that_needs_more_memory_than_it_may_have_is_ended(place: House, shown: Shown) -> None:
+    furnish(place, "hungry")
+    place.start()
+    place.handler("apply")
+    running.binding(place, "hungry", "[instance]\nmemoryBytes = 100663296\n")
+    place.handler("apply", "--wait")
+    ask(place, "hungry")
+    whole = json.loads((place.state / "status/summary.json").read_bytes())["instances"]
+    bounds = {one["walls"].get("memory", "") for one in whole if one["walls"]}
+    if not any(one.startswith("cgroup") for one in bounds):
+        pytest.skip(f"memory is not bounded by a cgroup on this machine: {bounds}")
+    wait_for(lambda: reason(place, "hungry") == "OutOfMemory", "it is ended")
+    gold(place, shown, "OutOfMemory", "describe binding/hungry")
+
+
+def test_an_instance_that_is_replaced_ends_with_its_last_call(place: House, shown: Shown) -> None:
+    furnish(place, "slow")
+    place.start()
+    place.handler("apply")
+    with calling(place, "slow"):
+        wait_for(lambda: reason(place, "slow") == "Running", "it is called")
+        running.binding(place, "slow", "[instance]\nmaxConcurrentCalls = 2\n")
+        wait_for(lambda: len(instances(place, "slow")) == 2, "there is another")
+        wait_for(lambda: place.condition("binding", "slow", "Synced")["status"] == "True", "which serves")
+    wait_for(lambda: reason(place, "slow", "Reconciling") == "Draining", "nobody waits for the first")
+    gold(place, shown, "Draining", "describe binding/slow")
+
+
+def test_an_edit_that_cannot_start_is_given_up_and_the_earlier_instance_serves(
+    place: House, shown: Shown
+) -> None:
+    furnish(place, "says")
+    place.start()
+    place.handler("apply")
+    assert "a word" in ask(place, "says")
+    place.write("connectors/says/main.py", DIES)
+    wait_for(lambda: place.condition("binding", "says", "Stalled") != {}, "it is known to be bad")
+    gold(place, shown, "LastGoodRetained-stalled", "describe binding/says")
+    assert "a word" in ask(place, "says")
+
+
+@pytest.fixture
+def drifting(place: House, tmp_path: Path) -> House:
+    """A house in which drift is found within a second and only told."""
+    index = tmp_path / "index"
+    index.mkdir()
+    _, digest = wheel(index)
+    place.env |= {
+        "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index), "PIP_CONFIG_FILE": "/dev/null",
+        "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(index), "UV_CACHE_DIR": str(tmp_path / "cache"),
+    }  # fmt: skip
+    furnish(place, "says", resync=True)
+    place.write("connectors/says/requirements.lock", f"tinything==1.0 --hash=sha256:{digest}\n")
+    running.binding(place, "says", 'drift = "report"\n')
+    agent = place.config / "agents/says-user.toml"
+    place.write("agents/says-user.toml", f'{agent.read_text()}drift = "report"\n')
+    place.start()
+    place.handler("apply", "--wait")
+    assert "a word" in ask(place, "says")
+    return place
+
+
+def test_what_is_changed_behind_the_controllers_back_is_told(drifting: House, shown: Shown) -> None:
+    place = drifting
+    code = running.only(place.state / "objects", "connector.toml") / "main.py"
+    code.chmod(0o644)
+    before = code.read_text()
+    code.write_text("raise SystemExit(4)\n")
+    drifted(place, shown, "binding", "says", "CodeChanged")
+    code.write_text(before)
+    wait_for(lambda: reason(place, "says", "Drifted") == "", "it is as it was")
+    (place.run / "a/says-user/ocr.sock").unlink()
+    drifted(place, shown, "agent", "says-user", "SocketMissing")
+    os.kill(instances(place, "says")[0]["pid"], signal.SIGKILL)
+    drifted(place, shown, "binding", "says", "ProcessVanished")
+    assert "a word" in ask(place, "says")
+    wait_for(lambda: reason(place, "says", "Drifted") == "", "it runs again")
+    module = running.only(place.state / "envs", "tinything.py") / "tinything.py"
+    module.chmod(0o644)
+    module.write_text("answer = 43\n")
+    drifted(place, shown, "binding", "says", "EnvironmentChanged")
+
+
+def drifted(made: House, shown: Shown, kind: str, name: str, reason: str) -> None:
+    wait_for(lambda: made.condition(kind, name, "Drifted").get("reason") == reason, f"{reason} is told")
+    gold(made, shown, reason, f"describe {kind}/{name}")
+
+
+def test_records_that_somebody_else_changed_are_written_again_and_told(place: House, shown: Shown) -> None:
+    furnish(place, "says", resync=True)
+    place.start()
+    place.handler("apply")
+    (place.state / "status/agent/says-user.json").write_text("{}")
+    wait_for(lambda: events(place, "DriftCorrected") == 1, "it is written again")
+    gold(place, shown, "StatusEdited", "events agent/says-user")
+    (place.state / "admitted/journal").write_bytes(b"broken")
+    wait_for(lambda: events(place, "DriftCorrected") == 2, "it is written again")
+    gold(place, shown, "StateEdited", "events configuration")
+    gold(place, shown, "DriftCorrected", "events configuration")
+
+
+def events(made: House, reason: str) -> int:
+    lines = (made.state / "events.jsonl").read_text().splitlines()
+    return sum(json.loads(line)["reason"] == reason for line in lines)
+
+
+@contextlib.contextmanager
+def calling(made: House, name: str) -> Iterator[None]:
+    """While a call is under way."""
+    words = [BIN / "handler", "call", "ocr_extract", "path=invoice.png", "--agent", f"{name}-user"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(words, env=made.env, cwd=made.inbox, stdout=quiet, stderr=quiet) as call:
+        try:
+            yield
+        finally:
+            call.kill()
