@@ -467,9 +467,13 @@ class Controller:
     async def speak(self, *, whole: bool = True) -> None:
         """Write what is to be said: the objects whose words changed; the summary of all with ``whole``."""
         async with self._mouth:
-            await anyio.to_thread.run_sync(partial(self._write, self.facts(), whole=whole))
+            drifted = self.resync.drift.configuration if self.resync else None
+            conditions = (self._source, drifted) if drifted else (self._source,)  # of the facts' own moment
+            told = conditions if whole else None
+            await anyio.to_thread.run_sync(partial(self._write, self.facts(), told))
 
-    def _write(self, facts: Facts, *, whole: bool) -> None:
+    def _write(self, facts: Facts, conditions: tuple[Condition, ...] | None) -> None:
+        """Write objects down and, with the ``conditions`` of the whole, the summary."""
         try:
             told = self._teller.tell(facts)
             if told.whole:
@@ -479,9 +483,8 @@ class Controller:
         except BaseException:
             self._teller = Teller()  # it may have told what nobody wrote down
             raise
-        if whole:
-            drifted = self.resync.drift.configuration if self.resync else None
-            frame = replace(self._frame, conditions=(self._source, drifted) if drifted else (self._source,))
+        if conditions is not None:
+            frame = replace(self._frame, conditions=conditions)
             self._frame = self.parts.looker.told(say.summary(facts, frame))
             self.parts.board.summary(self._frame)
 
