@@ -1,9 +1,9 @@
 """What was admitted last, on disk: the files behind every form in force, so that a restart serves the same.
 
 One append-only file of batches (``batches``), ``<state>/admitted/journal``. A batch is written by one call
-and reaches the disk before ``save`` returns. When more than half of the file is outdated it is written anew,
-whole or not at all, with the last revisions that ``history`` keeps. Only the configuration's own files are
-kept: what ships with the product comes from there.
+and reaches the disk before ``save`` (or ``settle``, where that is not waited for) returns. When more than
+half of the file is outdated it is written anew, whole or not at all, with the last revisions that ``history``
+keeps. Only the configuration's own files are kept: what ships with the product comes from there.
 """
 
 import os
@@ -41,6 +41,8 @@ class Admitted:
         self._whole_bytes = 0  # of the journal when it was last written anew
         self._forms: Mapping[ObjectRef, Resource[Record]] | None = None  # what was saved last, once it was
         self._size_bytes: int | None = None  # None: not read yet
+        self.unsettled = False  # a batch is written, and may not have reached the disk
+        self._lost = False  # … and never will: the file is to be written anew
         self._seals: Seals[str] = Seals(lambda _: self._path)
 
     def load(self) -> Tree:
@@ -52,20 +54,33 @@ class Admitted:
         executable = frozenset(path for path, kept in self._files.items() if kept.executable)
         return Tree(self._revision, files, {}, executable)
 
-    def save(self, admission: Admission, seconds: float = 0.0) -> bool:
+    def save(self, admission: Admission, seconds: float = 0.0, *, wait: bool = True) -> bool:
         """Make what is in force durable; False when it was already. Raises OSError and leaves what was
-        saved. ``seconds`` is how long it took to decide.
+        saved. ``seconds`` is how long it took to decide. Without ``wait``, ``settle`` is to follow: until
+        then a power cut (never a crash of ours) may leave what was saved before.
         """
         if self._size_bytes is None:
             self._replay()
-        elif self.altered():
+        elif self._lost or self.altered():
             self.rewrite()
+            self._lost = False
         changes = self._changes(admission)
         revision = admission.inventory.revision
         if changes or revision != self._revision:
             self._append(changes, Note(revision, self._now(), seconds, len(admission.refused)))
         self._forms = admission.in_force
+        if wait:
+            self.settle()
         return bool(changes)
+
+    def settle(self) -> None:
+        """Wait for the disk, where something was saved that did not reach it. Raises OSError; then the next
+        ``save`` writes everything anew.
+        """
+        if self.unsettled:
+            self.unsettled, self._lost = False, True
+            _fsync(self._path)
+            self._lost = False
 
     def past(self, digest: str) -> history.Past | None:
         """A revision that is kept, with its files, by the digest of its content. Raises OSError."""
@@ -102,7 +117,7 @@ class Admitted:
         earlier = [past for past in found if past.entry.digest in known]
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         newest = history.Past(self.history[0], self._files)
-        atomic.write(self._path, history.compacted([newest, *earlier]))
+        atomic.write(self._path, history.compacted([newest, *earlier]), anew=self._lost)
         forms = self._forms
         self._replay()
         self._forms = forms
@@ -157,6 +172,7 @@ class Admitted:
         else:
             self._size_bytes = None  # until it is known to be there, nothing is known
             _append_at(self._path, size, batch)
+            self.unsettled = True
             self._size_bytes = size + len(batch)
         batches.edit(files, changes)
         self._live_bytes, self._weight = live, weight
@@ -184,12 +200,19 @@ class Admitted:
 
 
 def _append_at(path: Path, size_bytes: int, batch: bytes) -> None:
-    """Write a batch behind the whole ones, over whatever half of one lies there, and wait for the disk."""
+    """Write a batch behind the whole ones, over whatever half of one lies there."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.ftruncate(fd, size_bytes)
         os.lseek(fd, size_bytes, os.SEEK_SET)
         atomic.write_all(fd, batch)
+    finally:
+        os.close(fd)
+
+
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
         os.fsync(fd)
     finally:
         os.close(fd)

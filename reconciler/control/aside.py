@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.admission.admit import Admission
+from reconciler.model.identity import laid_over, moved
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Recipe
 from reconciler.model.resources import Agent
@@ -26,7 +27,8 @@ class Aside:
         """Put aside whom a suspension takes out of ``served``, and bring back who is desired again; the table
         to go on from, ``served`` itself where nobody came back.
         """
-        gone = {name: served.agents[name] for name in served.agents.keys() - desired.agents.keys()}
+        odd = moved(served.agents, desired.agents)
+        gone = {name: served.agents[name] for name in sorted(odd) if name not in desired.agents}
         back = {name: one for name, one in self._agents.items() if name in desired.agents}
         kept = {
             name: one
@@ -40,8 +42,8 @@ class Aside:
         back = {name: one for name, one in back.items() if name not in served.agents}
         if not back:
             return served
-        recipes = {**served.recipes, **_needed(back, known)}
-        return RouteTable(served.generation + 1, {**served.agents, **back}, recipes)
+        recipes = laid_over(served.recipes, _needed(back, known))
+        return RouteTable(served.generation + 1, laid_over(served.agents, back), recipes)
 
     def joined(self, table: RouteTable) -> RouteTable:
         """A table with what is put aside, as it is written down."""

@@ -246,8 +246,10 @@ class Chooser:
         old, new = revisions.parts(applied).commit, revisions.parts(revision).commit
         if new == self._moved[0] and new:
             return self._moved[1]
+        if not old or not new or old == new:
+            return ""
         where = repository.where(self._config.resolve())
-        if not old or not new or old == new or where.repository is None:
+        if where.repository is None:
             return ""
         store = checkouts.store(where.repository, new)
         if len(old) != len(new) or gitstore.is_ancestor(store, old, new) is False:

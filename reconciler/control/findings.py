@@ -100,7 +100,7 @@ class Findings:
 
     def _vanished(self, meant: Meant) -> Iterator[Found]:
         """Processes that served and ended unasked. One that did not start again is left to the next call."""
-        failed = {one.name: one for one in self._of.supervisor.observe() if one.phase == "failed"}
+        failed = {one.name: one for one in self._of.supervisor.lively() if one.phase == "failed"}
         self._in_vain = {name: why for name, why in self._in_vain.items() if name in failed}
         gone = [one for one in failed.values() if one.vanished or one.name in self._in_vain]
         if not gone:
@@ -128,7 +128,7 @@ class Findings:
 
     def _replace(self, names: Iterable[InstanceName]) -> None:
         """Have the processes of these replaced, where they run."""
-        seen = {one.name: one for one in self._of.supervisor.observe()}
+        seen = self._of.supervisor.observed()
         for name in names:
             if seen[str(name)].pid is not None:
                 self._of.dispatcher.leave(name)

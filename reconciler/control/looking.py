@@ -1,9 +1,9 @@
 """Look, load, admit, desire: from two folders to what should be, without touching what runs.
 
 One ``Looker`` keeps what it saw last, so that unchanged objects stay the same objects and a look costs what
-changed. It runs on a worker thread, one look at a time; what it returns is frozen. What was admitted is on
-disk
-before a look is returned, so that a restart on a broken tree serves the same.
+changed. It runs on a worker thread, one look at a time; what it returns is frozen. What was admitted is
+written down before a look is returned, so that a restart on a broken tree serves the same, and on the disk
+once ``settle`` returned: an edit is served and told meanwhile.
 """
 
 import logging
@@ -132,7 +132,8 @@ class Looker:
     def look(
         self, held_by: Collection[str] | None, hints: Collection[str] = (), *, prune_all: bool = False
     ) -> Look | Busy | Gone:
-        """Look once and decide; what is in force is on disk when this returns.
+        """Look once and decide; what is in force is written down when this returns, and on the disk for an
+        explicit apply.
 
         ``held_by`` names the bindings that open sessions use: their removal waits, as does that of one which
         an agent still selects; None (an explicit apply) does these, and is the only look that decides
@@ -160,7 +161,7 @@ class Looker:
         )
         self.last = self._judge(trees, hold)
         self._trees = trees
-        self._save(self.last, ends_rollback=tree is seen)
+        self._save(self.last, ends_rollback=tree is seen, wait=explicit)
         return self.last
 
     def roll_back(self, wanted: str) -> Look:
@@ -230,14 +231,26 @@ class Looker:
         """Whether the same files may be decided otherwise now."""
         return bool(last.held or last.flapping) and self._holder.is_due(held_by)
 
-    def _save(self, look: Look, *, ends_rollback: bool = False) -> None:
+    def _save(self, look: Look, *, ends_rollback: bool = False, wait: bool = True) -> None:
         """Make what is in force durable; a full disk is said, and tried again by the next look."""
-        try:
+
+        def save() -> None:
             if ends_rollback:
                 self.rolling.end()
-            self._admitted.save(look.admission, time.monotonic() - self._began_s)
+            self._admitted.save(look.admission, time.monotonic() - self._began_s, wait=wait)
             if self._choice is not None:
                 self._chooser.keep(self._choice)
+
+        self._trying(save)
+
+    def settle(self) -> None:
+        """Wait until what the last look put in force is on the disk."""
+        if self._admitted.unsettled:
+            self._trying(self._admitted.settle)
+
+    def _trying(self, write: Callable[[], None]) -> None:
+        try:
+            write()
         except OSError as error:
             self.fault = f"what is in force cannot be written down: {error.strerror or error}"
             _LOG.warning("%s", self.fault)

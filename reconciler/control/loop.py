@@ -38,9 +38,10 @@ from reconciler.control.resync import Resync
 from reconciler.control.retained import Retained
 from reconciler.control.rolling import Rollback
 from reconciler.control.source import Busy, Gone
+from reconciler.control.speaking import Sayings, Speaker
 from reconciler.control.status import Board
-from reconciler.control.telling import Teller
-from reconciler.control.withdrawn import Withdrawn, withdrawn
+from reconciler.control.withdrawn import Withdrawn
+from reconciler.model.identity import moved
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.resources import Config
@@ -52,8 +53,6 @@ from reconciler.runtime.supervisor import Supervisor
 
 _LOG = logging.getLogger("handler.loop")
 _FLUSH_S = 0.5  # how long call records wait for others
-_SAY_QUIET_S = 0.02  # instance events come in flurries: one status for what follows the first
-_SUM_UP_S = 0.1  # the summary holds every object: once for all that changes meanwhile
 
 
 _SYNCED = Condition("Synced", "True", "ReconcileSuccess")
@@ -113,10 +112,7 @@ class Controller:
         self._queue: Queue[Key] = Queue()
         self._source = Condition("Synced", "Unknown", "Starting")
         self._wake = anyio.Event()
-        self._say = anyio.Event()
-        self._teller = Teller()
-        self._mouth = anyio.Lock()  # one speaks at a time, of newer facts than the one before
-        self._said = anyio.Event()  # set, and made anew, after each time something was said
+        self._speaker = Speaker(parts.board, Sayings(self.facts, self._framed, self._summary))
         self._blind = ""  # why only the timed scan finds changes, or ""
         self._hints: set[str] = set()
         self._done: tuple[object, ...] = ()  # what was brought about last: doing it twice does nothing
@@ -141,7 +137,7 @@ class Controller:
         self.resync = Resync(self._grounds(control), self._meant, Voice(self.parts.journal.event, self.speak))
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            for job in (self._watch, self._work, self._speak, self._flush):
+            for job in (self._watch, self._work, self._speaker.run, self._flush):
                 tasks.start_soon(job)
             tasks.start_soon(self.resync.run, self._turn)
             await stop.wait()
@@ -184,6 +180,7 @@ class Controller:
                     _LOG.info(
                         "generation %d serves, agents: %d", self.table.generation, len(self.table.agents)
                     )
+                await self._settle(found)
             else:
                 reason: Reason = "SourceBusy" if isinstance(found, Busy) else found.reason
                 after = "it is read once that is over" if isinstance(found, Busy) else "nothing is stopped"
@@ -192,8 +189,18 @@ class Controller:
                 if isinstance(found, Gone) and self._source.message != told:
                     self.parts.journal.event("configuration", "Warning", reason, words)
                 self._source = Condition("Synced", "False", reason, told)
-                self._say.set()
+                self._speaker.soon()
             return found
+
+    async def _settle(self, found: Look) -> None:
+        """Have on the disk what serves already, while that is being told."""
+        looker = self.parts.looker
+        if looker.admitted.unsettled:
+            await self._speaker.head_start()
+            await anyio.to_thread.run_sync(looker.settle)
+            if looker.fault:
+                self._source = self._synced(found)
+                self._speaker.soon()
 
     def _tell_of_what_waits(self, found: Look) -> None:
         before = (self.look.held, self.look.flapping) if self.look else ({}, {})
@@ -203,11 +210,12 @@ class Controller:
     def _tell(self, before: Admission, after: Admission) -> None:
         """Events of a look that found something new: what is refused, what no longer is, which revision."""
         event = self.parts.journal.event
-        for ref, problems in after.refused.items():
-            if before.refused.get(ref) != problems:
+        for ref in sorted(moved(before.refused, after.refused)):
+            problems = after.refused.get(ref)
+            if problems is None:
+                event(str(ref), "Normal", "Admitted", "it is refused no more")
+            elif before.refused.get(ref) != problems:
                 event(str(ref), "Warning", problems[0].reason, f"{problems[0].at}: {problems[0].what}")
-        for ref in before.refused.keys() - after.refused.keys():
-            event(str(ref), "Normal", "Admitted", "it is refused no more")
         revision = after.inventory.revision
         notes = "".join(f" · {note}" for note in self.parts.looker.notes)
         event("configuration", "Normal", "ReconcileSuccess", f"{revision} is in force{notes}")
@@ -248,7 +256,7 @@ class Controller:
             admission=self.look.admission,
             desired=self.look.desired.table,
             serving=self.table,
-            instances={one.name: one for one in self.parts.supervisor.observe()},
+            instances=self.parts.supervisor.observed(),
             unproven=dict(self._prover.unproven),
             held=self.look.held,
             flapping=self.look.flapping,
@@ -284,7 +292,7 @@ class Controller:
             return False
         proven = self._prover.proven
         return serving.serve(self.look.desired.table, self.table, proven) is self.table and not any(
-            one.phase in ("building", "starting") for one in self.parts.supervisor.observe()
+            one.phase in ("building", "starting") for one in self.parts.supervisor.lively()
         )
 
     def stuck(self) -> bool:
@@ -294,7 +302,7 @@ class Controller:
     def waiting(self) -> dict[str, str]:
         """What is still on its way, by object, and how far it is."""
         told = {f"binding/{name.binding}": trial.why for name, trial in self._prover.unproven.items()}
-        for one in self.parts.supervisor.observe():
+        for one in sorted(self.parts.supervisor.lively(), key=lambda one: one.name):
             if one.phase in ("building", "starting"):
                 told[f"binding/{one.name.rpartition('@')[0]}"] = one.message or one.phase
         return told
@@ -304,8 +312,7 @@ class Controller:
         look.
         """
         while not self.settled() and not self.stuck():
-            said = self._said
-            await said.wait()
+            await self._speaker.said()
 
     def session_ended(self) -> None:
         """A session is over: what only it held may be retired."""
@@ -317,25 +324,25 @@ class Controller:
         if self._heard.get(seen.name) != news:
             self._heard[seen.name] = news
             self.parts.journal.instance(seen)
-        self._say.set()
+        self._speaker.soon()
 
     async def _do(self, look: Look) -> None:
         """Bring what runs to what is desired, by the steps of ``plan.diff``. Doing it twice does nothing."""
         self.look = look
-        self._say.set()
         wanted, keeper = look.desired.table, self.parts.doorkeeper
         self.table = self._aside.follow(self.table, wanted, look.admission)
         prover, pinned = self._prover, {**keeper.recipes(), **self._aside.recipes}
         case = (look.admission, look.desired, keeper.in_use(), pinned, frozenset(prover.proven))
         if case == self._done and not prover.unproven:
             self.parts.retained.save(self._aside.joined(self.table), wanted)  # again, after a full disk
+            self._speaker.soon()
             return
         steps = diff.steps(wanted, Standing(self._recipes, self.table, pinned, prover.proven))
         for step in steps:
             await self._take(step, look.desired.code)
         self._recipes = diff.declared(self._recipes, wanted)
         self.parts.retained.save(self._aside.joined(self.table), wanted)
-        self._withdrawn.why = withdrawn(look, keeper.in_use())
+        self._withdrawn.follow(look.admission, keeper.in_use())
         proofs = [step.name for step in steps if isinstance(step, Prove)]
         for name in prover.want({one: self.parts.demand(look.admission, one.binding) for one in proofs}):
             self._soon(name)
@@ -343,7 +350,7 @@ class Controller:
             prover.lapse(serving.to_prove(wanted, self.table, ()))
         await keeper.follow(self.table)
         self._done = case
-        self._say.set()
+        self._speaker.soon()
         if not prover.unproven:
             self.serving = look.admission.inventory.revision
 
@@ -374,7 +381,7 @@ class Controller:
         outcome = await self._prover.prove(name)
         if name in self._prover.proven:
             self._soon(_WORLD)
-        self._say.set()
+        self._speaker.soon()
         return outcome
 
     def try_again(self, binding: str = "") -> tuple[InstanceName, ...]:
@@ -384,7 +391,7 @@ class Controller:
         tried = self._prover.pardon(binding)
         for name in tried:
             self._soon(name)
-        failed = {one.name for one in self.parts.supervisor.observe() if one.phase == "failed"}
+        failed = {one.name for one in self.parts.supervisor.lively() if one.phase == "failed"}
         forgiven = [n for n in self._recipes if str(n) in failed and binding in ("", n.binding)]
         for name in forgiven:
             self.parts.supervisor.forgive(name)
@@ -427,7 +434,7 @@ class Controller:
         except Exception:  # noqa: BLE001 - a fault of ours ends the look, not the controller
             _LOG.exception("a look broke off")
             self._source = Condition("Synced", "False", "InternalError", _BROKE_OFF)
-            self._say.set()
+            self._speaker.soon()
         finally:
             self._queue.done(key, outcome, self._clock())
             self._wake.set()
@@ -445,48 +452,17 @@ class Controller:
         due = self.parts.looker.due_after_s()
         return Wait(min(config.reconcile.scan_seconds, config.reconcile.scan_seconds if due is None else due))
 
-    async def _speak(self) -> None:
-        """Say what is new at once, what follows closely together; the summary when its turn has come."""
-        summed_s, owed = -_SUM_UP_S, False
-        while True:
-            due_s = summed_s + _SUM_UP_S
-            with anyio.move_on_after(max(due_s - self._clock(), 0) if owed else None):
-                await self._say.wait()
-            self._say = anyio.Event()
-            owed = self._clock() < due_s
-            try:
-                await self.speak(whole=not owed)
-            except Exception:  # noqa: BLE001 - what cannot be said does not end what serves
-                _LOG.exception("the status could not be drawn")
-            if not owed:
-                summed_s = self._clock()
-            self._said.set()
-            self._said = anyio.Event()
-            await anyio.sleep(_SAY_QUIET_S)
+    async def speak(self) -> None:
+        """Write everything that is to be said now."""
+        await self._speaker.speak()
 
-    async def speak(self, *, whole: bool = True) -> None:
-        """Write what is to be said: the objects whose words changed; the summary of all with ``whole``."""
-        async with self._mouth:
-            drifted = self.resync.drift.configuration if self.resync else None
-            conditions = (self._source, drifted) if drifted else (self._source,)  # of the facts' own moment
-            told = conditions if whole else None
-            await anyio.to_thread.run_sync(partial(self._write, self.facts(), told))
+    def _framed(self) -> Summary:
+        drifted = self.resync.drift.configuration if self.resync else None
+        return replace(self._frame, conditions=(self._source, drifted) if drifted else (self._source,))
 
-    def _write(self, facts: Facts, conditions: tuple[Condition, ...] | None) -> None:
-        """Write objects down and, with the ``conditions`` of the whole, the summary."""
-        try:
-            told = self._teller.tell(facts)
-            if told.whole:
-                self.parts.board.publish(told.changed)
-            else:
-                self.parts.board.update(told.changed, [(ref.kind.value, ref.name) for ref in told.gone])
-        except BaseException:
-            self._teller = Teller()  # it may have told what nobody wrote down
-            raise
-        if conditions is not None:
-            frame = replace(self._frame, conditions=conditions)
-            self._frame = self.parts.looker.told(say.summary(facts, frame))
-            self.parts.board.summary(self._frame)
+    def _summary(self, facts: Facts, frame: Summary) -> Summary:
+        self._frame = self.parts.looker.told(say.summary(facts, frame))
+        return self._frame
 
     async def _flush(self) -> None:
         while True:

@@ -53,8 +53,17 @@ class _Told:
     handled: str = ""  # when a person last asked for it by name and was answered
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A summary that may be written: its conditions, the document but for its instant, and the page."""
+
+    conditions: tuple[Condition, ...]
+    said: bytes
+    page: str
+
+
 class Board:
-    """Writes the status of one configuration. Safe to use from several threads, one at a time."""
+    """Writes the status of one configuration. Safe to use from several threads."""
 
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
         """``now`` is the wall clock in seconds; the folder is made, 0700, when something is published."""
@@ -76,6 +85,9 @@ class Board:
         self._swept = False
         self._began: float | None = None  # when the last look began, of which this tells; None: now
         self._turn = threading.Lock()
+        self._summing = (
+            threading.Lock()
+        )  # taken before the turn: a summary waits for the disk, no object does
 
     def look_began(self, at: float) -> None:
         """What is told from now on came of a look that began then (wall clock): how long attempts took."""
@@ -118,12 +130,28 @@ class Board:
 
     def summary(self, summary: Summary) -> bool:
         """Write ``summary.json`` over the objects last published; False when it said the same already."""
+        return self.sum_up(self.drawn(summary))
+
+    def drawn(self, summary: Summary) -> Drawn:
+        """The summary over the objects last published, not written yet."""
+        if self._conditions is None:
+            self._conditions = _conditions_of(_json(self._folder / _SUMMARY))
+        conditions = self._since(self._conditions, summary.conditions, "")
         with self._turn:
-            return self._trying(lambda: self._write_summary(summary)) > 0
+            said = orjson.dumps(_summary(summary, conditions, self._order, self._rows))
+            page = self._page.text(summary, conditions, Counter(map(itemgetter(0), self._order)))
+        return Drawn(conditions, said, page)
+
+    def sum_up(self, drawn: Drawn) -> bool:
+        """Write a summary, one at a time and in the order in which they were drawn; False when it said the
+        same already. No object waits for the disk meanwhile.
+        """
+        with self._summing:
+            return self._trying(lambda: self._write_summary(drawn)) > 0
 
     def altered(self) -> tuple[Key, ...]:
         """The files that somebody else changed or removed, by kind and name."""
-        with self._turn:
+        with self._summing, self._turn:
             return tuple(filter(self._is_altered, self._seals.odd()))
 
     def _is_altered(self, key: Key) -> bool:
@@ -143,7 +171,7 @@ class Board:
 
     def rewrite(self, keys: Iterable[Key]) -> None:
         """Write these files anew, the summary the next time that it is said."""
-        with self._turn:
+        with self._summing, self._turn:
             for key in keys:
                 if key == SUMMARY:
                     self._said = b""
@@ -269,24 +297,20 @@ class Board:
                     path.unlink(missing_ok=True)
         self._swept = True
 
-    def _write_summary(self, summary: Summary) -> int:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._folder / _SUMMARY
-        if self._conditions is None:
-            self._conditions = _conditions_of(_json(path))
-        conditions = self._since(self._conditions, summary.conditions, "")
-        said = orjson.dumps(_summary(summary, conditions, self._order, self._rows))
-        if said == self._said:
+    def _write_summary(self, drawn: Drawn) -> int:
+        if drawn.said == self._said:
             return 0
-        atomic.write(path, said[:-1] + b',"at":' + orjson.dumps(iso(self._now())) + b"}\n")
-        self._seals.note(SUMMARY)
-        self._write_page(summary, conditions)
-        self._conditions, self._said = conditions, said
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        instant = b',"at":' + orjson.dumps(iso(self._now())) + b"}\n"
+        atomic.write(self._folder / _SUMMARY, drawn.said[:-1] + instant)
+        with self._turn:
+            self._seals.note(SUMMARY)
+        self._write_page(drawn.page)
+        self._conditions, self._said = drawn.conditions, drawn.said
         return 1
 
-    def _write_page(self, summary: Summary, conditions: tuple[Condition, ...]) -> None:
+    def _write_page(self, text: str) -> None:
         """The same for people, when that changed; it can be drawn anew, so no disk is waited for."""
-        text = self._page.text(summary, conditions, Counter(map(itemgetter(0), self._order)))
         path = self._folder / _PAGE
         if text != self._page_said or not path.exists():
             atomic.write(path, f"{text}\n*As of {iso(self._now())}.*\n".encode(), durable=False)

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from reconciler.control.looking import Look
+from reconciler.admission.admit import Admission
 from reconciler.model.calls import Dispatch, Lane, Refusal
+from reconciler.model.identity import moved
+from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
-from reconciler.model.resources import Binding
+from reconciler.model.resources import Binding, Record
 
 
 class Withdrawn:
@@ -14,6 +16,22 @@ class Withdrawn:
     def __init__(self, inner: Dispatch) -> None:
         self._inner = inner
         self.why: Mapping[str, str] = {}  # by binding; replaced whole, never edited
+        self._forms: Mapping[ObjectRef, Resource[Record]] = {}
+        self._suspended: dict[str, str] = {}
+
+    def follow(self, admission: Admission, in_use: Collection[str]) -> None:
+        """From now on nobody is served by what is suspended, nor by what was removed while a session still
+        holds it.
+        """
+        before, self._forms = self._forms, admission.in_force
+        for ref in moved(before, self._forms):
+            if ref.kind is Kind.BINDING:
+                self._suspended.pop(ref.name, None)
+                form = self._forms.get(ref)
+                if form is not None and isinstance(form.spec, Binding) and form.spec.suspend:
+                    self._suspended[ref.name] = "the binding is suspended"
+        removed = (name for name in in_use if ObjectRef(Kind.BINDING, name) not in self._forms)
+        self.why = self._suspended | dict.fromkeys(removed, "the binding was removed")
 
     def lane(self, instance: InstanceName) -> Lane | None:
         return None if instance.binding in self.why else self._inner.lane(instance)
@@ -24,17 +42,3 @@ class Withdrawn:
             ready(Refusal("unavailable", why))
         else:
             self._inner.open_lane(instance, ready)
-
-
-def withdrawn(look: Look, in_use: Collection[str]) -> dict[str, str]:
-    """Bindings that serve nobody from now on, and why: suspended, or removed while a session still holds
-    them.
-    """
-    in_force = look.admission.in_force
-    why = {
-        ref.name: "the binding is suspended"
-        for ref, one in in_force.items()
-        if isinstance(one.spec, Binding) and one.spec.suspend
-    }
-    removed = (name for name in in_use if ObjectRef(Kind.BINDING, name) not in in_force)
-    return why | dict.fromkeys(removed, "the binding was removed")

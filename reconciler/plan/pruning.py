@@ -129,6 +129,8 @@ def _counted(gone: int, of: int, word: str) -> str:
 
 
 def _too_much(edit: Edit, lately: Collection[ObjectRef]) -> str:
+    if not edit.gone:
+        return ""  # nothing could be held
     own = {ref for ref, form in edit.forms.items() if form.layer is Layer.CONFIG}
     return too_much(own | set(lately), edit.gone.keys() | set(lately), edit.limits)
 

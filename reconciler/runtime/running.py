@@ -57,6 +57,7 @@ class Workshop:
     walls: Callable[[], asyncio.Future[Walls]]
     log: Callable[[str], RingLog]
     event: Callable[[InstanceSeen], None]
+    stirred: Callable[["Running"], None] = lambda unit: None  # one is no more as it was declared
 
 
 class Running:
@@ -373,6 +374,7 @@ class Running:
 
     def _become(self, state: instance.State) -> None:
         before, self._state = self._state, state
+        self._shop.stirred(self)
         flip = {before.phase, state.phase} == {"ready", "idle"}
         if state.phase != before.phase and state.phase != "retired" and not flip:
             self._shop.event(self.seen())

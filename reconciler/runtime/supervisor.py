@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from reconciler.runtime.identities import Identities
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
 from reconciler.runtime.ringlog import RingLog
+from reconciler.runtime.roll import Roll
 from reconciler.runtime.running import Running, Unready, Workshop
 from reconciler.runtime.walls import Walls, probe
 
@@ -67,6 +68,7 @@ class Supervisor:
         self._state = folders.state
         self._log_folder = folders.state / "logs"
         self._units: dict[InstanceName, Running] = {}
+        self._roll = Roll()
         self._pinning: Counter[str] = Counter()
         self._walls: asyncio.Task[Walls] | None = None
         owner = hashlib.sha256(os.fsencode(folders.state.resolve())).hexdigest()[:12]
@@ -90,6 +92,7 @@ class Supervisor:
             walls=self._probed,
             log=self._log,
             event=event,
+            stirred=self._roll.stirred,
         )
 
     async def declare(self, recipe: Recipe, code: Pinned | None) -> InstanceName:
@@ -108,6 +111,7 @@ class Supervisor:
                 unit.recall()
             else:
                 unit = self._units[name] = Running(recipe, self._shop)
+                self._roll.came(unit)
                 unit.prepare()
         finally:
             self._pinning[recipe.code] -= 1
@@ -125,6 +129,7 @@ class Supervisor:
         await unit.gone.wait()
         if self._units.get(name) is unit and unit.gone.is_set():
             del self._units[name]
+            self._roll.went(unit)
             self._forget(unit.recipe.code)
 
     async def ready(self, name: InstanceName) -> Endpoint:
@@ -156,7 +161,15 @@ class Supervisor:
 
     def observe(self) -> tuple[InstanceSeen, ...]:
         """What there is now, sorted by name."""
-        return tuple(sorted((unit.seen() for unit in self._units.values()), key=lambda seen: seen.name))
+        return tuple(sorted(self.observed().values(), key=lambda seen: seen.name))
+
+    def observed(self) -> Mapping[str, InstanceSeen]:
+        """What there is now, by name; a mapping that shares what did not change, and is never edited."""
+        return self._roll.observed()
+
+    def lively(self) -> tuple[InstanceSeen, ...]:
+        """What there is now of those that ever did anything since they were declared."""
+        return self._roll.lively()
 
     def seen(self, name: InstanceName) -> InstanceSeen | None:
         """What there is of one instance now; None when it is not declared."""

@@ -190,6 +190,38 @@ print("second", flush=True)
 """
 
 
+def test_what_was_not_waited_for_is_written_down_and_settled_later(tmp_path: Path) -> None:
+    store = Admitted(tmp_path)
+    store.save(judged(SMALL))
+    assert not store.unsettled
+    edited = judged(SMALL | binding("fast", "ocr-fast", "settings.speed = 9\n"))
+    assert store.save(edited, wait=False)
+    assert store.unsettled
+    assert serves(restarted(tmp_path)) == serves(edited), "a crash of ours loses nothing"
+    store.settle()
+    assert not store.unsettled
+
+
+def test_where_the_disk_refuses_to_settle_everything_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Admitted(tmp_path)
+    store.save(judged(SMALL))
+    store.save(judged(SMALL | binding("fast", "ocr-fast", "settings.speed = 9\n")), wait=False)
+
+    def broken(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as bad, pytest.raises(OSError, match="Input/output"):
+        bad.setattr("os.fsync", broken)
+        store.settle()
+    before = (tmp_path / "journal").stat().st_ino
+    last = judged(SMALL | binding("fast", "ocr-fast", "settings.speed = 4\n"))
+    store.save(last)
+    assert (tmp_path / "journal").stat().st_ino != before
+    assert serves(restarted(tmp_path)) == serves(last)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("strace") is None, reason="strace is not installed: no system call can be broken"

@@ -51,6 +51,12 @@ class Runtime:
     def observe(self) -> tuple[InstanceSeen, ...]:
         return ()
 
+    def observed(self) -> Mapping[str, InstanceSeen]:
+        return {}
+
+    def lively(self) -> tuple[InstanceSeen, ...]:
+        return ()
+
     def prune(self) -> tuple[str, ...]:
         return ()
 

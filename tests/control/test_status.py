@@ -367,3 +367,36 @@ def test_what_a_power_cut_left_of_an_object_is_written_anew(tmp_path: Path, left
     Board(tmp_path, Clock()).publish([status("a"), status("z")])
     assert path.read_bytes() == whole
     assert sorted(one.name for one in path.parent.iterdir()) == ["a.json", "z.json"]
+
+
+def test_no_object_waits_for_the_disk_that_a_summary_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Board(tmp_path / "status", Clock())
+    board.publish([status("a"), status("b")])
+    begun, reached, write = threading.Event(), threading.Event(), atomic.write
+
+    def slow(path: Path, data: bytes, *, durable: bool = True) -> bool:
+        if path.name == "summary.json":
+            begun.set()
+            assert reached.wait(60)
+        return write(path, data, durable=durable)
+
+    monkeypatch.setattr(atomic, "write", slow)
+    summing = threading.Thread(target=board.summary, args=(Summary("here"),))
+    summing.start()
+    try:
+        assert begun.wait(60)
+        assert board.update([status("a", "False")], []) == 1
+        assert read(tmp_path / "status/binding", "a.json")["conditions"][1]["status"] == "False"
+    finally:
+        reached.set()
+        summing.join()
+    assert {row["name"]: row["ready"] for row in read(tmp_path / "status", "summary.json")["objects"]}[
+        "a"
+    ] == "True"
+    board.summary(Summary("here"))
+    assert {row["name"]: row["ready"] for row in read(tmp_path / "status", "summary.json")["objects"]}[
+        "a"
+    ] == "False"
+    assert board.altered() == ()

@@ -50,6 +50,24 @@ def test_two_hundred_first_calls_start_one_process() -> None:
     play(story)
 
 
+def test_what_is_observed_at_once_is_what_is_seen_of_each() -> None:
+    async def story(made: Rig) -> None:
+        kept, name = made.supervisor.observed(), await made.declare()
+        seen = made.supervisor.observed()
+        assert str(name) in seen
+        assert not kept, "what was observed before is not edited"
+        assert made.supervisor.lively() == ()
+        await made.supervisor.ready(name)
+        assert made.supervisor.observed() == {str(name): made.phase(name)}
+        assert made.supervisor.lively() == (made.phase(name),)
+        assert seen[str(name)].phase == "declared"
+        await made.supervisor.retire(name)
+        assert made.supervisor.observed() == {}
+        assert made.supervisor.observe() == made.supervisor.lively() == ()
+
+    play(story)
+
+
 def cmdline(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
