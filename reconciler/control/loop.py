@@ -182,15 +182,19 @@ class Controller:
                     )
                 await self._settle(found)
             else:
-                reason: Reason = "SourceBusy" if isinstance(found, Busy) else found.reason
-                after = "it is read once that is over" if isinstance(found, Busy) else "nothing is stopped"
-                words = f"{found.detail}; {after}"
-                told = self.parts.looker.rolling.beside(words)
-                if isinstance(found, Gone) and self._source.message != told:
-                    self.parts.journal.event("configuration", "Warning", reason, words)
-                self._source = Condition("Synced", "False", reason, told)
-                self._speaker.soon()
+                self._not_read(found)
             return found
+
+    def _not_read(self, found: Busy | Gone) -> None:
+        """Say why nothing was looked at; what serves goes on."""
+        reason: Reason = "SourceBusy" if isinstance(found, Busy) else found.reason
+        after = "it is read once that is over" if isinstance(found, Busy) else "nothing is stopped"
+        words = f"{found.detail}; {after}"
+        told = self.parts.looker.rolling.beside(words)
+        if isinstance(found, Gone) and self._source.message != told:
+            self.parts.journal.event("configuration", "Warning", reason, words)
+        self._source = Condition("Synced", "False", reason, told)
+        self._speaker.soon()
 
     async def _settle(self, found: Look) -> None:
         """Have on the disk what serves already, while that is being told."""
