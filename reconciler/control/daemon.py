@@ -6,10 +6,12 @@ with no process left over. Whatever moment it is killed at, the next one serves 
 """
 
 import asyncio
+import errno
 import logging
 import os
 import secrets
 import signal
+import socket
 import stat
 import sys
 import time
@@ -61,10 +63,11 @@ def run(config: Path) -> int:
     place = Place.of(config)
     try:
         lay_run_folder(place.run)
-        with lock.held(place.state):
+        with lock.held(place.state) as mine:
+            _need_nobody(place.run / "control.sock")
             _LOG.info("handler %s controls %s (state %s)", __version__, place.config, place.state)
             sys.setswitchinterval(_SWITCH_S)
-            anyio.run(_serve, place, backend="asyncio", backend_options={"use_uvloop": True})
+            anyio.run(_serve, place, mine, backend="asyncio", backend_options={"use_uvloop": True})
     except (lock.Held, CannotStart, OSError) as error:
         _LOG.error("%s", error)
         return 2
@@ -107,7 +110,7 @@ def lay_run_folder(run_folder: Path) -> None:
     run_folder.chmod(0o700)
 
 
-async def _serve(place: Place) -> None:
+async def _serve(place: Place, mine: lock.Lock) -> None:
     """Join the rooms, run until told to stop, and leave nothing."""
     stop = anyio.Event()
     journal = Journal(place.state, time.time)
@@ -128,7 +131,9 @@ async def _serve(place: Place) -> None:
     retained = Retained(place.state / "retained.json")
     smoke = Smoke(router, place.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
     bad = Bad(place.state / "bad.json", _instant)
-    parts = Parts(looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, smoke.demand)
+    parts = Parts(
+        looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, smoke.demand
+    )
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving
@@ -144,6 +149,15 @@ async def _serve(place: Place) -> None:
             await supervisor.close()
             journal.close()
             rpc.clear(place.run / "control.sock")
+
+
+def _need_nobody(path: Path) -> None:
+    """Raise ``CannotStart`` where a controller listens still: somebody removed its lock."""
+    with socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(0)
+        if other.connect_ex(str(path)) not in (0, errno.EAGAIN):  # EAGAIN: it has not accepted others yet
+            return
+    raise CannotStart(f"another controller answers at {path}: stop it first (handler daemon stop)")
 
 
 def _instant() -> str:

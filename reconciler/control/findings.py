@@ -18,6 +18,7 @@ from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper, owner
 from reconciler.control.drift import Found, Mend
 from reconciler.control.errands import Errands
+from reconciler.control.lock import Held, Lock
 from reconciler.control.looking import Look
 from reconciler.control.retained import Retained
 from reconciler.control.rpc import ControlSocket
@@ -43,6 +44,7 @@ class Grounds:
     admitted: Admitted
     retained: Retained
     control: ControlSocket
+    lock: Lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,8 @@ class Findings:
 
     async def _records(self) -> list[Found]:
         of, found = self._of, []
+        if of.lock.is_lost():
+            found.append(_edited("lock", self._lock_again))
         keys = await anyio.to_thread.run_sync(of.board.altered)
         objects = tuple(ObjectRef(Kind(kind), name) for kind, name in keys if (kind, name) != status.SUMMARY)
         if objects:
@@ -216,6 +220,14 @@ class Findings:
         if await anyio.to_thread.run_sync(of.admitted.altered):
             found.append(_edited("admitted/journal", _at_once(of.admitted.rewrite)))
         return found
+
+    async def _lock_again(self) -> str:
+        """Keep other controllers out again; says so where one came in meanwhile."""
+        try:
+            self._of.lock.take_again()
+        except Held as other:
+            return f"{other}; two run now and undo each other's work: stop one"
+        return ""
 
     async def _rewrite_status(self, keys: Collection[status.Key]) -> str:
         """What is said of drift has written most of them already."""

@@ -24,21 +24,57 @@ class Held(Exception):  # noqa: N818 - a fact about another process
         super().__init__(f"the state folder is held by {owner}: one controller per configuration")
 
 
-@contextmanager
-def held(state: Path) -> Iterator[None]:
-    """Hold the lock of a state folder (made 0700 when missing); raises ``Held`` when another process does."""
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+class Lock:
+    """The lock of one state folder, taken when made; ``close`` lets it go."""
+
+    def __init__(self, state: Path) -> None:
+        """The folder is made 0700 when missing; raises ``Held`` when another process has the lock."""
+        self._path = state / "lock"
+        self._fd = _taken(self._path)
+
+    def is_lost(self) -> bool:
+        """Whether another file, or none, lies where it was taken: then it keeps nobody out."""
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Held(_owner(fd)) from None
+            found = self._path.lstat()
+        except OSError:
+            return True
+        mine = os.fstat(self._fd)
+        return (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino)
+
+    def take_again(self) -> None:
+        """Take what lies there now, made anew when missing; raises ``Held`` and OSError."""
+        lost, self._fd = self._fd, _taken(self._path)
+        os.close(lost)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@contextmanager
+def held(state: Path) -> Iterator[Lock]:
+    """Hold the lock of a state folder (made 0700 when missing); raises ``Held`` when another process does."""
+    lock = Lock(state)
+    try:
+        yield lock
+    finally:
+        lock.close()
+
+
+def _taken(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()} {processes.start_time(os.getpid())}\n".encode(), 0)
-        yield
-    finally:
+    except BlockingIOError:
+        pid = _owner(fd)
         os.close(fd)
+        raise Held(pid) from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def owner(state: Path) -> processes.Process | None:

@@ -31,6 +31,7 @@ from reconciler.control.drift import Voice
 from reconciler.control.facts import Facts
 from reconciler.control.findings import Grounds, Meant
 from reconciler.control.journal import Journal
+from reconciler.control.lock import Lock
 from reconciler.control.looking import Look, Looker, settings_in_force
 from reconciler.control.proving import Demand, Prover
 from reconciler.control.queue import Failed, Outcome, Queue, Wait
@@ -88,6 +89,7 @@ class Parts:
     journal: Journal
     retained: Retained
     bad: Bad
+    lock: Lock
     demand: Callable[[Admission, str], Demand]  # what a new instance of a binding has to show
 
 
@@ -270,7 +272,7 @@ class Controller:
     def _grounds(self, control: rpc.ControlSocket) -> Grounds:
         parts, looker = self.parts, self.parts.looker
         places = (parts.supervisor, parts.dispatcher, parts.doorkeeper, parts.board)
-        return Grounds(*places, looker.admitted, parts.retained, control)
+        return Grounds(*places, looker.admitted, parts.retained, control, parts.lock)
 
     def _meant(self) -> Meant:
         """What is meant to be there, for whoever looks for drift."""

@@ -77,6 +77,30 @@ def test_a_child_does_not_inherit_the_lock(tmp_path: Path) -> None:
         child.wait()
 
 
+def test_a_lock_that_somebody_removed_is_missed_and_taken_again(tmp_path: Path) -> None:
+    with lock.held(tmp_path) as mine:
+        assert not mine.is_lost()
+        (tmp_path / "lock").unlink()
+        assert mine.is_lost()
+        mine.take_again()
+        assert not mine.is_lost()
+        with pytest.raises(lock.Held), lock.held(tmp_path):
+            pass
+
+
+def test_a_lock_that_another_took_meanwhile_names_it(tmp_path: Path) -> None:
+    with lock.held(tmp_path) as mine:
+        (tmp_path / "lock").unlink()
+        other = _start(_HOLD, tmp_path)
+        assert other.stdout and other.stdout.readline() == "held\n"
+        with pytest.raises(lock.Held, match=str(other.pid)):
+            mine.take_again()
+        assert mine.is_lost()
+        other.communicate("")
+        mine.take_again()
+        assert not mine.is_lost()
+
+
 def test_words_in_the_file_mean_nothing_without_the_process(tmp_path: Path) -> None:
     tmp_path.joinpath("lock").write_text(f"{os.getpid()} 1\n")  # our pid, another start time
     assert lock.owner(tmp_path) is None

@@ -17,6 +17,7 @@ from reconciler.control import atomic, inotify
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.journal import Journal
+from reconciler.control.lock import Lock, held
 from reconciler.control.looking import Look, Looker, Place, settings_in_force
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.proving import Demand
@@ -121,14 +122,14 @@ class House:
         async def listen() -> asyncio.Server:
             return await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
 
-        async def main() -> None:
+        async def main(mine: Lock) -> None:
             runtime = cast("Any", self.runtime)
             journal = Journal(self.place.state, lambda: 1e9)
             looker = Looker(self.place, self.admitted)
             retained = Retained(self.place.state / "retained.json")
             demand = lambda admission, binding: Demand()  # noqa: E731
             bad = Bad(self.place.state / "bad.json", lambda: "2026-11-30T00:00:00Z")
-            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained, bad, demand)
+            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained, bad, mine, demand)
             frame = Summary(configuration=str(self.place.config), controller={})
             controller = Controller(parts, Withdrawn(runtime), frame, clock=asyncio.get_running_loop().time)
             stop = anyio.Event()
@@ -138,7 +139,8 @@ class House:
                 await story(controller)
                 stop.set()
 
-        asyncio.run(main())
+        with held(self.place.state) as mine:
+            asyncio.run(main(mine))
 
 
 @pytest.fixture

@@ -188,7 +188,10 @@ def test_edited_and_removed_records_are_written_again(place: House) -> None:
 
 def test_the_whole_state_folder_may_go(place: House) -> None:
     place.state.rename(place.state.with_name("away"))
-    kept = ("status/summary.json", "status/agent/clerk.json", "admitted/journal", "events.jsonl")
+    second = place.handler("daemon", "run", check=False)
+    assert second.returncode == 2, "the lock is gone, or taken again, but the first still answers"
+    assert "another controller answers" in second.stderr or "is held by process" in second.stderr
+    kept = ("status/summary.json", "status/agent/clerk.json", "admitted/journal", "events.jsonl", "lock")
     wait_for(lambda: all((place.state / path).exists() for path in kept), "the records are back")
     wait_for(lambda: word(place) == "good", "it serves")
 
