@@ -105,7 +105,7 @@ def verdict(asked: Wish, seen: Standing, document: dict[str, object] | None) -> 
         return Seen(why="no controller runs")
     applied = str(seen.summary.get("lastAppliedRevision") or "")
     if asked.revision and not revisions.is_meant(applied, asked.revision):
-        return Seen(why=f"the configuration is at {applied or 'no revision yet'}")
+        return _elsewhere(asked.revision, applied, seen.summary)
     if document is None:
         return Seen(reached=asked.condition == _GONE, why="there is no such object")
     if asked.condition == _GONE:
@@ -113,6 +113,20 @@ def verdict(asked: Wish, seen: Standing, document: dict[str, object] | None) -> 
         held = one.get("reason") in _HELD
         return Seen(failed=held, why=f"{one['reason']}: {one['message']}" if held else "it is still there")
     return _condition(asked, document)
+
+
+def _elsewhere(wanted: str, applied: str, summary: dict[str, object]) -> Seen:
+    """Another revision is in force than the one that is waited for: whether the source holds that one and is
+    refused, or is not served until a person says so, and what keeps the source back in any case.
+    """
+    why = f"the configuration is at {applied or 'no revision yet'}"
+    source = verdicts.conditions(summary).get("Synced", {})
+    if source.get("status") != "False":
+        return Seen(why=why)
+    reason = source.get("reason", "")
+    here = revisions.is_meant(str(summary.get("lastAttemptedRevision") or ""), wanted)
+    failed = here and verdicts.code(reason) != verdicts.LATER
+    return Seen(failed=failed, why=f"{why}: {reason}: {source.get('message', '')}".rstrip(": "))
 
 
 def _condition(asked: Wish, document: dict[str, object]) -> Seen:

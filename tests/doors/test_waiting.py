@@ -153,6 +153,30 @@ def test_the_whole_configuration_is_waited_for_by_its_own_conditions(world: Worl
     assert world.handler("wait", "configuration", "--for", "Synced").code == 1
 
 
+@pytest.mark.parametrize("subject", ["configuration", "agent/clerk"])
+@pytest.mark.parametrize(
+    ("reason", "revision", "code"),
+    [
+        ("SourceRefused", "beef1234", 1),
+        ("SourceRefused", "main@sha1:beef1234aa", 1),
+        ("SourceRefused", "cafe1234", 3),  # a later commit may come
+        ("RolledBack", "beef1234", 1),
+        ("SourceBusy", "beef1234", 3),  # it passes
+    ],
+)
+def test_a_revision_that_the_source_holds_and_nobody_serves_ends_the_wait_for_it(
+    world: World, subject: str, reason: str, revision: str, code: int
+) -> None:
+    refused = {"type": "Synced", "status": "False", "reason": reason, "message": "not signed; sign it"}
+    whole = {"conditions": [refused], "lastAttemptedRevision": "main@sha1:beef1234aa"}
+    statuses(world.state, "True", "ReconcileSuccess", whole=whole)
+    line = ("wait", subject, "--for", "Synced", "--revision", revision, "--timeout", "0.2")
+    ran = world.handler(*line)
+    assert ran.code == code
+    assert f"{reason}: not signed; sign it" in ran.err, "said in either case"
+    assert ("will not be Synced" in ran.err) is (code == 1)
+
+
 def test_a_change_that_comes_later_is_seen(world: World) -> None:
     statuses(world.state, "Unknown", "Starting")
     asked = waiting.wish("agent/clerk", "Ready", "")

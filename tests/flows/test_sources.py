@@ -81,6 +81,10 @@ def test_only_signed_commits_go_live_and_a_refused_one_is_said_everywhere(place:
     assert "is not signed" in done.stderr
     status = place.house.handler("status", check=False)
     assert "is not signed" in status.stdout
+    waited = place.house.handler("wait", "configuration", "--for=Synced", "--revision", refused, check=False)
+    assert waited.returncode == 1
+    assert "SourceRefused" in waited.stderr
+    assert "is not signed" in waited.stderr
 
     place.house.kill()
     place.house.start()
