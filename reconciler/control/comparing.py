@@ -14,7 +14,8 @@ from typing import Any
 
 from reconciler.control import commits, say
 from reconciler.control.admitted import Admitted
-from reconciler.control.looking import Look, Looker, Place
+from reconciler.control.looking import Look, Looker
+from reconciler.control.place import Place
 from reconciler.control.sessions import Session
 from reconciler.control.source import Gone
 from reconciler.model.inventory import Tree

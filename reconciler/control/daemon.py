@@ -28,9 +28,10 @@ from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.journal import Journal
-from reconciler.control.looking import Looker, Place
+from reconciler.control.looking import Looker
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
+from reconciler.control.place import Place
 from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
 from reconciler.control.smoke import Smoke

@@ -14,11 +14,12 @@ from functools import partial
 from pathlib import Path
 
 from reconciler.admission import admit as admission_room
-from reconciler.admission.admit import Admission, Surroundings
+from reconciler.admission.admit import Admission
 from reconciler.config import load
 from reconciler.control import choosing, folders, history
 from reconciler.control.admitted import Admitted
 from reconciler.control.holding import HeldBack, Holder, held_in
+from reconciler.control.place import Place
 from reconciler.control.rolling import Rolling
 from reconciler.control.source import Busy, Gone, Source
 from reconciler.model.inventory import Inventory, Layer, Tree
@@ -46,24 +47,6 @@ class Look:
     flapping: Mapping[ObjectRef, str] = field(default_factory=dict)  # what changes too often, in words
     changed: bool = True  # False: the same tree as last time
     waits: bool = False  # manual mode: the tree differs, and waits for `handler apply`
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The folders of one configuration."""
-
-    config: Path
-    state: Path
-    run: Path
-
-    @classmethod
-    def of(cls, config: Path) -> "Place":
-        return cls(config, folders.state(config), folders.run(config))
-
-    def surroundings(self) -> Surroundings:
-        """What no agent's writable scope may overlap, and whose ``~`` it is."""
-        forbidden = (self.config, self.state, self.run)
-        return Surroundings(home=str(Path.home()), forbidden=tuple(str(path.resolve()) for path in forbidden))
 
 
 class Looker:

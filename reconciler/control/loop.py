@@ -22,7 +22,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from reconciler.admission.admit import Admission
-from reconciler.control import holding, rolling, rpc, say
+from reconciler.control import hints, holding, rolling, rpc, say
 from reconciler.control.aside import Aside
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
@@ -156,14 +156,14 @@ class Controller:
         async with self._turn:
             self.looks += 1
             rolled, began = self.parts.looker.rolling.current, time.time()
-            hints, self._hints = frozenset(self._hints), set()
+            paths, self._hints = frozenset(self._hints), set()
             held_by = None if explicit else self.parts.doorkeeper.in_use()
             found: Look | Busy | Gone
             if back_to is not None:
                 found = await anyio.to_thread.run_sync(self.parts.looker.roll_back, back_to)
             else:
                 look = partial(
-                    self.parts.looker.look, held_by, () if explicit else hints, prune_all=prune_all
+                    self.parts.looker.look, held_by, () if explicit else paths, prune_all=prune_all
                 )
                 found = await anyio.to_thread.run_sync(look)
             if isinstance(found, Look):
@@ -407,7 +407,7 @@ class Controller:
         self.parts.journal.event(f"binding/{name.binding}", "Warning", "LastGoodRetained", f"{name}: {why}")
 
     async def _watch(self) -> None:
-        async for paths in self.parts.looker.source.hints(self._watched):
+        async for paths in hints.hints(self.parts.looker.source.root, self._watched):
             if not self.parts.looker.can_wait(paths):
                 self._hints.update(paths)
                 self._soon(_WORLD)

@@ -13,7 +13,8 @@ from typing import Any
 from reconciler.control import comparing, holding, lock, say, sessions
 from reconciler.control.admitted import Admitted
 from reconciler.control.facts import Facts
-from reconciler.control.looking import Look, Looker, Place
+from reconciler.control.looking import Look, Looker
+from reconciler.control.place import Place
 from reconciler.control.source import Busy, Gone
 from reconciler.control.status import Board
 from reconciler.model.status import Summary

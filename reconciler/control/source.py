@@ -10,11 +10,11 @@ empty one is ``Gone``, never an empty tree: nothing is concluded from what could
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reconciler.control import checkouts, hints, repository, revision, walk
+from reconciler.control import checkouts, repository, revision, walk
 from reconciler.model.identity import Edited, whole
 from reconciler.model.inventory import Layer, Tree
 from reconciler.model.status import Reason
@@ -92,10 +92,6 @@ class Source:
             return self._tree
         found = self._between_markers(lambda fd: self._hinted(fd, wanted), whole=False)
         return self.scan() if isinstance(found, Busy) and found.reason == "changing" else found
-
-    def hints(self, degraded: Callable[[str], None] | None = None) -> AsyncIterator[frozenset[str]]:
-        """What ``hints`` gives for this folder."""
-        return hints.hints(self.root, degraded)
 
     def _between_markers(self, read: Callable[[int], "_Reading"], *, whole: bool) -> Tree | Busy | Gone:
         try:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, replace
 
 from reconciler.control import comparing, folders, lock, once
-from reconciler.control.looking import Place
+from reconciler.control.place import Place
 from reconciler.doors import client, columns, lines, radius, standing, tables, usage
 
 _WAIT_S = 120.0

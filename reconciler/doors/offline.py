@@ -13,7 +13,7 @@ from reconciler.admission import admit as admission_room
 from reconciler.admission.admit import Admission
 from reconciler.config import load
 from reconciler.control import checkouts, commits, folders
-from reconciler.control.looking import Place
+from reconciler.control.place import Place
 from reconciler.control.source import Busy, Gone, Source
 from reconciler.doors.usage import Stopped
 from reconciler.model.inventory import Layer, Tree

@@ -8,7 +8,8 @@ import pytest
 
 from reconciler.control import choosing
 from reconciler.control.admitted import Admitted
-from reconciler.control.looking import Look, Looker, Place, settings_in_force
+from reconciler.control.looking import Look, Looker, settings_in_force
+from reconciler.control.place import Place
 from reconciler.control.source import Gone
 from reconciler.model.inventory import Layer
 from reconciler.model.names import Kind, ObjectRef

@@ -14,7 +14,8 @@ import pytest
 from reconciler.config.differences import Difference
 from reconciler.control import comparing, folders, looking
 from reconciler.control.admitted import Admitted
-from reconciler.control.looking import Looker, Place
+from reconciler.control.looking import Looker
+from reconciler.control.place import Place
 from reconciler.doors import columns, radius
 from reconciler.plan.losses import Live, Open
 from tests.plan.build import agent, binding, connector, interface, whole

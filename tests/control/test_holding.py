@@ -9,7 +9,8 @@ import pytest
 
 from reconciler.control import comparing, holding, once
 from reconciler.control.admitted import Admitted
-from reconciler.control.looking import Look, Looker, Place
+from reconciler.control.looking import Look, Looker
+from reconciler.control.place import Place
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.status import Held
 from tests.plan.build import agent, binding, connector, interface, published

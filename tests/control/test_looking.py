@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.control.admitted import Admitted
-from reconciler.control.looking import Look, Looker, Place
+from reconciler.control.looking import Look, Looker
+from reconciler.control.place import Place
 from reconciler.control.source import Gone
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.plan import routing

@@ -18,8 +18,9 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.journal import Journal
 from reconciler.control.lock import Lock, held
-from reconciler.control.looking import Look, Looker, Place, settings_in_force
+from reconciler.control.looking import Look, Looker, settings_in_force
 from reconciler.control.loop import Controller, Parts
+from reconciler.control.place import Place
 from reconciler.control.proving import Demand
 from reconciler.control.retained import Retained
 from reconciler.control.status import Board

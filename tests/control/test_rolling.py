@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from reconciler.control import rolling
 from reconciler.control.admitted import Admitted
-from reconciler.control.looking import Look, Looker, Place
+from reconciler.control.looking import Look, Looker
+from reconciler.control.place import Place
 from reconciler.model.inventory import Layer
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.status import Summary

@@ -16,8 +16,9 @@ from typing import Any, cast
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.journal import Journal
-from reconciler.control.looking import Looker, Place
+from reconciler.control.looking import Looker
 from reconciler.control.loop import Controller, Parts
+from reconciler.control.place import Place
 from reconciler.control.proving import Demand
 from reconciler.control.retained import Retained
 from reconciler.control.status import Board, iso
@@ -105,6 +106,12 @@ class Scene:
 
     def observe(self) -> tuple[InstanceSeen, ...]:
         return ()
+
+    def observed(self) -> Mapping[str, InstanceSeen]:
+        return {one.name: one for one in self.observe()}
+
+    def lively(self) -> tuple[InstanceSeen, ...]:
+        return self.observe()
 
     def seen(self, name: InstanceName) -> InstanceSeen | None:
         return None
