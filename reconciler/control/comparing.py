@@ -20,6 +20,7 @@ from reconciler.control.sessions import Session
 from reconciler.control.source import Gone
 from reconciler.model.inventory import Tree
 from reconciler.model.names import InstanceName, ObjectRef
+from reconciler.model.problems import Problem, Severity
 from reconciler.model.status import Held
 from reconciler.plan import blast
 from reconciler.plan.impact import Side, Waits, impact
@@ -108,10 +109,17 @@ def report(
     changes = impact(old, new, runs, told)
     return {
         **blast.as_json((old, new), runs, told, changes),
-        "problems": [say.problem_json(problem) for problem in look.admission.problems],
+        "problems": [
+            say.problem_json(problem) for problem in look.admission.problems if _is_of(problem, look)
+        ],
         "refused": sorted(str(ref) for ref in look.admission.refused),
         "waiting": sorted(str(ref) for ref in look.held),
     }
+
+
+def _is_of(problem: Problem, look: Look) -> bool:
+    """Whether a problem is one of the files as they are: what only its last form keeps in force has none."""
+    return problem.severity is Severity.ERROR or problem.about not in look.held
 
 
 def readable(found: object) -> Look:

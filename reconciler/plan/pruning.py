@@ -1,13 +1,16 @@
 """Which removals are not done: what nobody asked to lose at once, and what somebody still needs. Pure.
 
 A removal is an object of the configuration's own that was in force and whose file is gone; what is refused or
-cannot be read was not removed. Three sorts stay in force in their last form:
+cannot be read was not removed. Four sorts stay in force in their last form:
 
 * **too much at once** (``PruneBlocked``): everything; or, where more than one object goes, more than
-  ``prune.maxFraction`` of all objects or of one kind. Then nothing of that edit is removed. Removals of the
-  last minute count too, so that a folder which is deleted slowly is no series of small edits, and what is
-  blocked stays so until some of it comes back or a person says ``--prune=all``. One object alone may always
-  go, unless it is the last one; ``prune.allowEmpty`` lets everything go. ``handler.toml`` is not counted.
+  ``prune.maxFraction`` of all objects or of one kind. Then nothing of that edit is removed. One object alone
+  may always go, unless it is the last one; ``prune.allowEmpty`` lets everything go. ``handler.toml`` is not
+  counted.
+* **too much within a minute** (``AwaitingApply``): an edit that is small by itself, but too much together
+  with what was removed in the minute before, since a folder which is deleted slowly is no series of small
+  edits; and what was too much and is so no more, for objects came since. It stays so until some of it comes
+  back or a person applies: each sort is told by what an apply makes of it.
 * **required** (``PruneBlocked``): a binding that an agent selects for an interface it ``requires``.
 * **in use** (``AwaitingApply``): a binding that an agent selects or an open session uses: apply removes it.
 """
@@ -59,14 +62,14 @@ class Verdict:
 
 
 def judged(edit: Edit, in_use: Collection[str], memory: Memory, now_s: float) -> Verdict:
-    """An edit that nobody asked for: all three sorts are held. ``in_use``: bindings of open sessions."""
+    """An edit that nobody asked for: all four sorts are held. ``in_use``: bindings of open sessions."""
     lately = _still_lately(edit, memory, now_s)
-    words = _too_much(edit, lately)
-    if not words and memory.blocked and memory.blocked <= edit.gone.keys() and memory.limits == edit.limits:
-        words = memory.words
-    if words:
+    if words := _too_much(edit, ()):
         return Verdict(_all_held(edit, words), Memory(lately, frozenset(edit.gone), edit.limits, words))
     held = _needed(edit, in_use)
+    if words := _too_much(edit, lately) or _as_before(edit, memory):
+        waits = {**_all_waiting(edit, words), **held}
+        return Verdict(waits, Memory(lately, frozenset(edit.gone), edit.limits, words))
     removed = dict.fromkeys(edit.gone.keys() - held.keys(), now_s)
     return Verdict(held, Memory({**lately, **removed}))
 
@@ -144,11 +147,26 @@ def _still_lately(edit: Edit, memory: Memory, now_s: float) -> dict[ObjectRef, f
     }
 
 
+def _as_before(edit: Edit, memory: Memory) -> str:
+    """The words by which it was too much, while all of that is still gone and the limits are the same."""
+    stands = memory.blocked and memory.blocked <= edit.gone.keys() and memory.limits == edit.limits
+    return memory.words if stands else ""
+
+
 def _all_held(edit: Edit, words: str) -> dict[ObjectRef, Held]:
     message = (
-        f"{words} would go at once: `{COMMAND}` removes what is gone from the files, until then it serves"
+        f"{words} of this configuration would go at once: `{COMMAND}` removes what is gone from the files, "
+        "until then it serves"
     )
     return dict.fromkeys(edit.gone, Held("PruneBlocked", message))
+
+
+def _all_waiting(edit: Edit, words: str) -> dict[ObjectRef, Held]:
+    message = (
+        f"its file is gone, and {words} of this configuration went within a minute: "
+        "`handler apply` removes it, until then it serves"
+    )
+    return dict.fromkeys(edit.gone, Held("AwaitingApply", message))
 
 
 def _needed(edit: Edit, in_use: Collection[str]) -> dict[ObjectRef, Held]:

@@ -166,7 +166,14 @@ def test_what_is_blocked_stays_so_until_some_comes_back_or_the_limits_change() -
     rest = {path: text for path, text in ten.items() if path not in four}
     second = edit(rest, *six[4:])
     blocked = pruning.judged(second, (), first.memory, 5.0)
-    assert len(blocked.held) == 2, "six of ten within a minute"
+    assert [one.reason for one in blocked.held.values()] == ["AwaitingApply"] * 2, (
+        "six of ten within a minute"
+    )
+    message = blocked.held[ObjectRef(Kind.BINDING, "b4")].message
+    assert message.startswith(
+        "its file is gone, and 6 of 10 bindings of this configuration went within a minute"
+    )
+    assert not pruning.asked(second).held, "and an apply does what the message says"
     later = pruning.judged(second, (), blocked.memory, 500.0)
     assert later.held == blocked.held, "time alone lets nothing go"
     one = edit(rest, six[5])
@@ -174,6 +181,26 @@ def test_what_is_blocked_stays_so_until_some_comes_back_or_the_limits_change() -
     wider = pruning.Edit(second.inventory, second.forms, second.gone, WHOLE)
     assert not pruning.judged(wider, (), later.memory, 501.0).held
     assert not pruning.judged(second, (), first.memory, 65.0).held, "after a minute it is an edit of its own"
+
+
+def test_what_was_too_much_and_is_so_no_more_waits_for_an_apply_as_an_apply_would_remove_it() -> None:
+    three = {**interface("ocr"), **connector("c", "ocr/v1"), **binding("b0", "c"), **binding("b1", "c")}
+    blocked = pruning.judged(edit(three, "bindings/"), (), pruning.Memory(), 0.0)
+    assert {one.reason for one in blocked.held.values()} == {"PruneBlocked"}
+    more = three | {path: text for n in range(2, 7) for path, text in binding(f"b{n}", "c").items()}
+    grown = edit(more, "bindings/b0", "bindings/b1")
+    later = pruning.judged(grown, (), blocked.memory, 500.0)
+    assert {one.reason for one in later.held.values()} == {"AwaitingApply"}
+    assert not pruning.asked(grown).held
+
+
+def test_status_and_apply_agree_on_what_is_required_of_a_slow_removal() -> None:
+    first = pruning.judged(edit(MANY, "bindings/spare.toml"), (), pruning.Memory(), 0.0)
+    rest = {path: text for path, text in MANY.items() if path != "bindings/spare.toml"}
+    second = edit(rest, "bindings/fast.toml")
+    assert {
+        str(ref): one.reason for ref, one in pruning.judged(second, (), first.memory, 5.0).held.items()
+    } == (asked(second))
 
 
 NAMES = [f"binding/b{n}" for n in range(6)] + [f"agent/a{n}" for n in range(4)] + ["project/p0"]
