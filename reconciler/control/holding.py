@@ -36,20 +36,36 @@ class Holder:
         self._places: tuple[str, ...] = ()  # where their files lie
         self._in_use: frozenset[str] | None = None  # by which was held back last; None: a person asked
 
-    def unasked(self, before: Admission, inventory: Inventory, in_use: Collection[str]) -> HeldBack:
-        """What an edit that was only saved leaves as it was. ``in_use``: bindings of open sessions."""
+    def unasked(
+        self,
+        before: Admission,
+        inventory: Inventory,
+        in_use: Collection[str],
+        agreed: Set[ObjectRef] = frozenset(),
+    ) -> HeldBack:
+        """What an edit that was only saved leaves as it was. ``in_use``: bindings of open sessions.
+
+        ``agreed``, here and below: what was gone before a rollback brought it back.
+        """
         now_s = self._clock()
         suspects = _suspects(before, inventory) | self._flapping.flaps().keys()
         self._watch(before, inventory, suspects, now_s)
         slowed = self._held_as_flapping(before, inventory, suspects, now_s)
         gone = pruning.removed(inventory, before.in_force, suspects - slowed.keys())
-        edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory))
+        edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed)
         verdict = pruning.judged(edit, in_use, self._memory, now_s)
         self._memory, self._slowed, self._in_use = verdict.memory, slowed.keys(), frozenset(in_use)
         self._places = tuple(_place(before.in_force[ref].file) for ref in slowed)
         return {**slowed, **verdict.held}
 
-    def asked(self, before: Admission, inventory: Inventory, *, prune_all: bool) -> HeldBack:
+    def asked(
+        self,
+        before: Admission,
+        inventory: Inventory,
+        agreed: Set[ObjectRef] = frozenset(),
+        *,
+        prune_all: bool,
+    ) -> HeldBack:
         """What an apply leaves as it was: nothing with ``prune_all``."""
         now_s = self._clock()
         suspects = _suspects(before, inventory)
@@ -60,18 +76,31 @@ class Holder:
         self._memory = pruning.Memory()
         if prune_all:
             return {}
-        verdict = _asked(before, inventory, suspects)
+        verdict = _asked(before, inventory, suspects, agreed)
         self._memory = verdict.memory
         return verdict.held
 
-    def would_hold(self, before: Admission, inventory: Inventory, *, prune_all: bool) -> HeldBack:
+    def would_hold(
+        self,
+        before: Admission,
+        inventory: Inventory,
+        agreed: Set[ObjectRef] = frozenset(),
+        *,
+        prune_all: bool,
+    ) -> HeldBack:
         """What an apply would leave as it was; nothing is remembered."""
-        return {} if prune_all else _asked(before, inventory, _suspects(before, inventory)).held
+        return {} if prune_all else _asked(before, inventory, _suspects(before, inventory), agreed).held
 
-    def would_wait(self, before: Admission, inventory: Inventory, in_use: Collection[str]) -> HeldBack:
+    def would_wait(
+        self,
+        before: Admission,
+        inventory: Inventory,
+        in_use: Collection[str],
+        agreed: Set[ObjectRef] = frozenset(),
+    ) -> HeldBack:
         """What an edit that was only saved would leave as it was; nothing is remembered."""
         gone = pruning.removed(inventory, before.in_force, _suspects(before, inventory))
-        edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory))
+        edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed)
         return pruning.judged(edit, in_use, self._memory, self._clock()).held
 
     def is_due(self, in_use: Collection[str] | None) -> bool:
@@ -160,9 +189,11 @@ def _suspects(before: Admission, inventory: Inventory) -> Set[ObjectRef]:
     return moved(before.inventory.resources, inventory.resources) | before.retained
 
 
-def _asked(before: Admission, inventory: Inventory, suspects: Collection[ObjectRef]) -> pruning.Verdict:
+def _asked(
+    before: Admission, inventory: Inventory, suspects: Collection[ObjectRef], agreed: Set[ObjectRef]
+) -> pruning.Verdict:
     gone = pruning.removed(inventory, before.in_force, suspects)
-    return pruning.asked(pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory)))
+    return pruning.asked(pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed))
 
 
 def _limits(before: Admission, inventory: Inventory) -> Prune:

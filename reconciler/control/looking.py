@@ -8,7 +8,7 @@ once ``settle`` returned: an edit is served and told meanwhile.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -138,9 +138,9 @@ class Looker:
         if last and not explicit and self._is_manual(last, trees):
             return replace(last, changed=False, waits=True)
         hold = (
-            partial(self._holder.asked, prune_all=prune_all)
+            partial(self._holder.asked, agreed=self._agreed(), prune_all=prune_all)
             if held_by is None
-            else partial(self._holder.unasked, in_use=held_by)
+            else partial(self._holder.unasked, in_use=held_by, agreed=self._agreed())
         )
         self.last = self._judge(trees, hold)
         self._trees = trees
@@ -158,7 +158,8 @@ class Looker:
         self._choice = self._chosen()
         if isinstance(self._choice.found, Tree):
             self._seen = self._choice.found  # else what was there before the merge, or the refused commit
-        self._trees = {**self._trees, Layer.CONFIG: self.rolling.begin(past, self._seen)}
+        in_force = self.last.admission.in_force if self.last else {}
+        self._trees = {**self._trees, Layer.CONFIG: self.rolling.begin(past, self._seen, in_force)}
         self.last = self._judge(self._trees, partial(self._holder.asked, prune_all=True))
         self._save(self.last)
         return self.last
@@ -256,7 +257,7 @@ class Looker:
         found = tree if tree is not None else self._chosen().found
         if not isinstance(found, Tree):
             return found
-        hold = partial(self._holder.would_hold, prune_all=prune_all)
+        hold = partial(self._holder.would_hold, agreed=self._agreed(), prune_all=prune_all)
         return self._judge({**self._trees, Layer.CONFIG: found}, hold)
 
     def would_wait(self, previewed: Look, in_use: Collection[str]) -> HeldBack:
@@ -265,7 +266,12 @@ class Looker:
         """
         if self.last is None:
             return {}
-        return self._holder.would_wait(self.last.admission, previewed.admission.inventory, in_use)
+        inventory = previewed.admission.inventory
+        return self._holder.would_wait(self.last.admission, inventory, in_use, self._agreed())
+
+    def _agreed(self) -> Set[ObjectRef]:
+        """What is in force by a rollback alone: it was gone before, so its end may take it away again."""
+        return self.rolling.brought_back(self.last.admission.in_force if self.last else {})
 
     def _judge(self, trees: Mapping[Layer, Tree], hold: Callable[[Admission, Inventory], HeldBack]) -> Look:
         before = self.last.admission if self.last else None

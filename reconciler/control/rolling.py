@@ -6,7 +6,7 @@ whatever revision they go; a commit of the very same files, or another branch's 
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.status import iso
 from reconciler.model import revisions
 from reconciler.model.inventory import Tree
+from reconciler.model.names import ObjectRef
 from reconciler.model.problems import quoted
 from reconciler.model.status import Condition
 
@@ -41,6 +42,7 @@ class Rollback:
     source_digest: str
     passed: tuple[str, ...]  # every content that was rolled back from since the source was last served
     at: float
+    had: frozenset[str] | None = None  # what was in force before; None: nobody knows
 
 
 class Rolling:
@@ -71,6 +73,7 @@ class Rolling:
                 str(told["sourceDigest"]),
                 tuple(map(str, told["passed"])),
                 float(told["at"]),
+                frozenset(map(str, told["had"])) if told.get("had") is not None else None,
             )
         except FileNotFoundError:
             return
@@ -97,10 +100,17 @@ class Rolling:
         """The revision that ``wanted`` names; "": the one before what is served. Raises ``NotKept``."""
         return _named(self._admitted, wanted, self.current)
 
-    def begin(self, past: history.Past, source: Tree | None) -> Tree:
+    def brought_back(self, in_force: Collection[ObjectRef]) -> Set[ObjectRef]:
+        """What of this was not in force before the rollback, and is by it alone."""
+        had = self.current.had if self.current else None
+        return frozenset() if had is None else {ref for ref in in_force if str(ref) not in had}
+
+    def begin(
+        self, past: history.Past, source: Tree | None, in_force: Collection[ObjectRef] = frozenset()
+    ) -> Tree:
         """Serve an earlier revision instead of the source as it reads now (None: nobody can read it, so what
-        it held last counts); the tree to serve. Durable when this returns; raises OSError, and ``NotKept``
-        where that is what the source holds.
+        it held last counts); the tree to serve. ``in_force`` is what was so far. Durable when this returns;
+        raises OSError, and ``NotKept`` where that is what the source holds.
         """
         instead_of, stands = self._held(source)
         if source is not None and stands == past.entry.digest:
@@ -108,8 +118,9 @@ class Rolling:
         served = self._admitted.history[0].digest
         passed = (served, stands, *(self.current.passed if self.current else ()))
         left = tuple(dict.fromkeys(one for one in passed if one != past.entry.digest))[:_PASSED]
+        had = self.current.had if self.current else frozenset(map(str, in_force))
         current = Rollback(
-            past.entry.revision, past.entry.digest, instead_of, stands, left, round(self._now(), 3)
+            past.entry.revision, past.entry.digest, instead_of, stands, left, round(self._now(), 3), had
         )
         told = {
             "revision": current.revision,
@@ -118,6 +129,7 @@ class Rolling:
             "sourceDigest": current.source_digest,
             "passed": list(current.passed),
             "at": current.at,
+            "had": None if had is None else sorted(had),
         }
         atomic.write(self._path, orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
         self.current, self._tree, self._compared = current, past.tree(), (source, source is not None)

@@ -13,10 +13,13 @@ cannot be read was not removed. Four sorts stay in force in their last form:
   back or a person applies: each sort is told by what an apply makes of it.
 * **required** (``PruneBlocked``): a binding that an agent selects for an interface it ``requires``.
 * **in use** (``AwaitingApply``): a binding that an agent selects or an open session uses: apply removes it.
+
+What only a rollback brought back (``Edit.agreed``) was gone before it, as the rules or a person had it. So
+its going at the end of the rollback is never too much, and an apply removes it whoever requires it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -51,6 +54,18 @@ class Edit:
     forms: Forms
     gone: Forms
     limits: Prune
+    agreed: Set[ObjectRef] = frozenset()  # was gone before, and is back by a rollback alone
+
+    @property
+    def fresh(self) -> "Edit":
+        """The edit without what is agreed."""
+        if not self.agreed:
+            return self
+        forms, gone = (
+            {ref: form for ref, form in found.items() if ref not in self.agreed}
+            for found in (self.forms, self.gone)
+        )
+        return Edit(self.inventory, forms, gone, self.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +79,20 @@ class Verdict:
 def judged(edit: Edit, in_use: Collection[str], memory: Memory, now_s: float) -> Verdict:
     """An edit that nobody asked for: all four sorts are held. ``in_use``: bindings of open sessions."""
     lately = _still_lately(edit, memory, now_s)
-    if words := _too_much(edit, ()):
-        return Verdict(_all_held(edit, words), Memory(lately, frozenset(edit.gone), edit.limits, words))
-    held = _needed(edit, in_use)
-    if words := _too_much(edit, lately) or _as_before(edit, memory):
-        waits = {**_all_waiting(edit, words), **held}
-        return Verdict(waits, Memory(lately, frozenset(edit.gone), edit.limits, words))
-    removed = dict.fromkeys(edit.gone.keys() - held.keys(), now_s)
+    new, held = edit.fresh, _needed(edit, in_use)
+    if words := _too_much(new, ()):
+        held = {**held, **_all_held(new, words)}
+        return Verdict(held, Memory(lately, frozenset(new.gone), edit.limits, words))
+    if words := _too_much(new, lately) or _as_before(new, memory):
+        waits = {**_all_waiting(new, words), **held}
+        return Verdict(waits, Memory(lately, frozenset(new.gone), edit.limits, words))
+    removed = dict.fromkeys(new.gone.keys() - held.keys(), now_s)
     return Verdict(held, Memory({**lately, **removed}))
 
 
 def asked(edit: Edit) -> Verdict:
     """An edit that a person asked for: what is too much and what is required is held, nothing else waits."""
+    edit = edit.fresh
     if words := _too_much(edit, ()):
         return Verdict(_all_held(edit, words), Memory({}, frozenset(edit.gone), edit.limits, words))
     held = _needed(edit, ())

@@ -102,6 +102,46 @@ def test_a_removed_folder_of_bindings_serves_on_until_a_person_says_all(desk: De
     assert not desk.saved().changed
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_pruned_and_came_back_by_a_rollback_goes_again_with_it(desk: Desk, restarts: bool) -> None:
+    desk.remove("bindings")
+    assert held(desk.applied()).keys() == BINDINGS
+    assert not in_force(desk.applied(prune_all=True))
+    desk.looker.roll_back("")
+    assert in_force(desk.saved()) == BINDINGS
+    if restarts:
+        desk.restart()
+    assert in_force(desk.saved()) == BINDINGS
+    previewed = desk.looker.preview()
+    assert isinstance(previewed, Look)
+    assert not previewed.held
+    look = desk.applied()
+    assert not look.held
+    assert not in_force(look)
+    assert not desk.saved().changed
+
+
+def test_a_rollback_is_no_agreement_to_what_is_removed_after_it(desk: Desk) -> None:
+    desk.remove("bindings/b3.toml")
+    assert "binding/b3" not in in_force(desk.applied())
+    desk.looker.roll_back("")
+    assert "binding/b3" in in_force(desk.saved())
+    desk.remove("bindings")
+    look = desk.saved()
+    assert {ref for ref in held(look) if ref.startswith("binding")} == BINDINGS - {"binding/b3"}
+    assert in_force(look) == BINDINGS - {"binding/b3"}, "that one had gone, and nobody needs it"
+    assert "all 3 bindings" in look.held[B0].message
+
+
+def test_what_was_blocked_before_a_rollback_is_blocked_after_it(desk: Desk) -> None:
+    desk.write(binding("b0", "speaker", 'description = "newer"'))
+    desk.saved()
+    desk.remove("bindings")
+    assert held(desk.saved()).keys() == BINDINGS
+    desk.looker.roll_back("")
+    assert held(desk.applied()) == dict.fromkeys(BINDINGS, "PruneBlocked")
+
+
 def test_a_restart_on_the_emptied_folder_serves_the_same_and_blocks_the_same(desk: Desk) -> None:
     before = desk.saved()
     desk.remove("bindings", "agents", "handler.lock", "interfaces", "connectors")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -201,6 +202,20 @@ def test_status_and_apply_agree_on_what_is_required_of_a_slow_removal() -> None:
     assert {
         str(ref): one.reason for ref, one in pruning.judged(second, (), first.memory, 5.0).held.items()
     } == (asked(second))
+
+
+def test_what_only_a_rollback_brought_back_goes_uncounted_and_the_rest_is_counted_without_it() -> None:
+    one = edit(MANY, "bindings")
+    back = replace(one, agreed={FAST, GOOD, SPARE})
+    assert asked(one) == dict.fromkeys(("binding/fast", "binding/good", "binding/spare"), "PruneBlocked")
+    assert asked(back) == {}, "also the one that is required"
+    waits = held(back, "spare")
+    assert waits.keys() == {"binding/fast", "binding/good", "binding/spare"}, "in use, unless a person asks"
+    assert waits["binding/spare"] == "AwaitingApply"
+    part = replace(one, agreed={SPARE})
+    assert asked(part) == dict.fromkeys(("binding/fast", "binding/good"), "PruneBlocked")
+    assert "all 2 bindings" in pruning.asked(part).held[FAST].message
+    assert held(part).keys() == {"binding/fast", "binding/good"}
 
 
 NAMES = [f"binding/b{n}" for n in range(6)] + [f"agent/a{n}" for n in range(4)] + ["project/p0"]
