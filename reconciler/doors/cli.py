@@ -172,15 +172,16 @@ def _lock_add(settings: usage.Settings, ref: str, reviewer: str) -> int:
 
 
 @handler.command("explain")
-@click.argument("subject", metavar="CODE|REASON|KIND[.FIELD…]")
+@click.argument("subject", metavar="CODE|WORD|KEY")
 @click.pass_obj
 def _explain(settings: usage.Settings, subject: str) -> int:
-    """Explain a problem's code, a status's reason or condition, or a key of a file.
+    """Explain a problem's code, a reason, a condition or a state, or a key of a file.
 
     \b
       handler explain A203
       handler explain LastGoodRetained
-      handler explain binding.instance.idleStopSeconds
+      handler explain Progressing
+      handler explain prune.maxFraction
     """
     from reconciler.doors import explaining
 

@@ -1,9 +1,9 @@
-"""``handler explain``: what a problem's code means, a reason or a condition of a status, or a key of a file.
+"""``handler explain``: what a problem's code means, a reason, a condition or a state, or a key of a file.
 
 Codes are declared beside their rules, and nowhere else; so they are looked up there, in the source of the
-rules as installed: the rule's name and docstring, and its words where they stand as text. Words that only a
-case has are shown as an example: ``examples.json``, which `make docs` draws from the tests of the rules. Keys
-are explained from the schemas that editors use.
+rules as installed: the docstring of a rule, which is the sentence that holds when nothing is wrong, and its
+words where they stand as text. No other docstring is for people. Words that only a case has are shown as an
+example: ``examples.json``, which `make docs` draws from the tests of the rules. Keys have ``doors.filekeys``.
 """
 
 import ast
@@ -13,18 +13,31 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
-from reconciler.config import schemas
 from reconciler.config.codes import CODES
 from reconciler.config.text import TextFault
-from reconciler.doors import columns, reasons, standing, usage
+from reconciler.doors import columns, reasons, usage
 
 _CODE = re.compile(r"[ICBAPHRDS][0-9]{3}")
 _ROOMS = ("config", "conformance", "admission", "plan", "model", "control")
+_KINDS = {
+    "state": "a state of an object",
+    "phase": "a phase of an instance",
+    "outcome": "an outcome of a form",
+}
+_FIRST = {"reason": "when", "condition": "tells"}
 _EXAMPLES = Path(__file__).with_name("examples.json")
 _WORDS = ("what", "why", "mend")
 _FACTS = ("default", "enum", "examples", "pattern", "minimum", "maximum", "maxLength")
+_OF = {
+    "I": "a problem of an interface",
+    "C": "a problem of a connector",
+    "B": "a problem of a binding",
+    "P": "a problem of a project",
+    "A": "a problem of an agent",
+    "S": "a problem of files and settings",
+}
+_INSIDE = re.compile(r" \((?:ruling [0-9]+|[SG][0-9]+)[^)]*\)|^S[0-9]+: ")  # pages that we alone have
 _SHAPE = {
     "unknown_key": (
         "a key that this kind of file does not have",
@@ -109,10 +122,25 @@ _TOLD = {
         "the first ones say enough",
         "mend those and look again",
     ),
+    "S202": (
+        "the file is UTF-16 or UTF-32",
+        "a TOML file is UTF-8 text",
+        "save it as UTF-8",
+    ),
     "S203": (
         "the byte … is not UTF-8",
         "TOML is UTF-8",
         "save the file as UTF-8",
+    ),
+    "S207": (
+        "brackets, dotted keys or marks beyond any real file",
+        "no file needs it, and reading it would hold up every other one",
+        "write it flatter",
+    ),
+    "S211": (
+        "the text is not TOML: a key without a value, a text without its closing quote, a table twice, …",
+        "the file must be TOML",
+        "mend what stands at the place that is told: the message says what is wrong and how to write it",
     ),
     "S213": (
         "it is a symbolic link",
@@ -174,7 +202,9 @@ _TOLD = {
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What is known of a code: the rule as a sentence, its docstring, and its words where they are fixed."""
+    """What is known of a code: whose problem it is, the rule that it breaks as a sentence (or nothing), and
+    its words where they are fixed.
+    """
 
     code: str
     rule: str
@@ -188,7 +218,9 @@ def run(settings: usage.Settings, subject: str) -> int:
         return _explain_code(settings, subject.upper())
     if subject.isalpha() and (subject[:1].isupper() or reasons.of(subject)):
         return _explain_reason(settings, subject)
-    return _explain_key(settings, subject)
+    from reconciler.doors import filekeys  # noqa: PLC0415 - the models cost half a second
+
+    return filekeys.run(settings, subject)
 
 
 def _explain_reason(settings: usage.Settings, subject: str) -> int:
@@ -198,16 +230,16 @@ def _explain_reason(settings: usage.Settings, subject: str) -> int:
         folded = {word.casefold(): word for word in known}
         near = folded.get(usage.nearest(subject, list(folded)))
         hint = f"did you mean '{near}'?" if near else f"there are {', '.join(known)}"
-        raise usage.Stopped(f"'{subject}' is no reason and no condition: {hint}")
+        raise usage.Stopped(f"'{subject}' is no reason, no condition and no state: {hint}")
     if settings.output == "json":
         told = [{name: value for name, value in asdict(one).items() if value} for one in found]
         sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
         return 0
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     for one in found:
-        sys.stdout.write(f"{paint(one.word, 'bold')}  a {one.kind}\n")
+        sys.stdout.write(f"{paint(one.word, 'bold')}  {_KINDS.get(one.kind, 'a ' + one.kind)}\n")
         facts = (
-            ("when" if one.kind == "reason" else "tells", one.text),
+            (_FIRST.get(one.kind, "means"), one.text),
             ("means", one.means),
             ("serves", one.serves),
             ("mend", one.mend),
@@ -232,8 +264,8 @@ def meanings(code: str = "") -> dict[str, Meaning]:
                 if known is None or len(meaning.words) > len(known.words):
                     found[meaning.code] = meaning
     for told, words in _TOLD.items():
-        if (short := found.get(told)) and len(short.words) < len(_WORDS):
-            found[told] = replace(short, text="", words=tuple(zip(_WORDS, words, strict=True)))
+        if told in found:
+            found[told] = replace(found[told], text="", words=tuple(zip(_WORDS, words, strict=True)))
     return found | _shapes()
 
 
@@ -250,7 +282,7 @@ def _shapes() -> dict[str, Meaning]:
             if code:
                 what, why = _SHAPE[field]
                 words = (("what", what), ("why", why), ("mend", f"see 'handler explain {kind.value}'"))
-                found[code] = Meaning(code, f"the shape of a file of kind {kind.value}", "", words)
+                found[code] = Meaning(code, f"{_OF[code[0]]}: the shape of its file", "", words)
     return found
 
 
@@ -269,7 +301,7 @@ def _explain_code(settings: usage.Settings, code: str) -> int:
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     sys.stdout.write(f"{paint(code, 'bold')}  {meaning.rule}\n")
     if meaning.text:
-        sys.stdout.write(f"\n{meaning.text.replace('``', '`')}\n")
+        sys.stdout.write(f"\nThe rule: {meaning.text.replace('``', '`')}\n")
     if meaning.words:
         sys.stdout.write("\nFor example:\n" if example else "\n")
         sys.stdout.write(columns.table([["", name, text] for name, text in meaning.words], paint))
@@ -277,22 +309,35 @@ def _explain_code(settings: usage.Settings, code: str) -> int:
 
 
 def _declared(module: ast.Module) -> Iterator[Meaning]:
-    """The codes of one module, each with the function, the table or the class that it stands in."""
+    """The codes of one module, each with the rule and the words that it stands in."""
     parameters = {"TextFault": [field.name for field in fields(TextFault)]} | {
         node.name: [argument.arg for argument in node.args.args if argument.arg != "self"]
         for node in ast.walk(module)
         if isinstance(node, ast.FunctionDef)
     }
     named = {name: value for part in module.body for name, value in _constants(part)}
+    rules = set(_rules(module))
     for part, inner in _parts(module):
         for node in inner:
             code = _code(node, named)
             if code is not None:
                 holding = next((one for one in inner if node in _arguments(one)), None)
-                words = _said(holding, parameters) if isinstance(holding, ast.Call) else ()
-                table = next((one for one in inner if isinstance(one, ast.Dict) and node in one.values), None)
-                text = _text(part) or ("" if words else _text(module).split("\n\n")[0])
-                yield Meaning(code, _sentence(part, node, table), text, words)
+                words = _said(holding, parameters, named) if isinstance(holding, ast.Call) else ()
+                is_rule = isinstance(part, ast.FunctionDef) and part.name in rules
+                yield Meaning(code, _OF.get(code[0], "a problem"), _rule_text(part) if is_rule else "", words)
+
+
+def _rules(module: ast.Module) -> Iterator[str]:
+    """The names of the functions that a module lists as its rules."""
+    for part in module.body:
+        match part:
+            case ast.Assign(targets=[ast.Name(id=name)]) if name.endswith("RULES"):
+                yield from (node.id for node in ast.walk(part) if isinstance(node, ast.Name))
+
+
+def _rule_text(part: ast.FunctionDef) -> str:
+    """The sentence that holds when a rule is kept, without what it cites of pages that no user has."""
+    return _INSIDE.sub("", ast.get_docstring(part) or "").split("\n\n")[0]
 
 
 def _parts(module: ast.Module) -> Iterator[tuple[ast.stmt, list[ast.AST]]]:
@@ -329,12 +374,14 @@ def _arguments(call: ast.AST) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
-def _said(call: ast.Call, parameters: dict[str, list[str]]) -> tuple[tuple[str, str], ...]:
+def _said(
+    call: ast.Call, parameters: dict[str, list[str]], named: dict[str, str]
+) -> tuple[tuple[str, str], ...]:
     """What, why and mend of a problem as its call has them, with … for what only the case knows."""
     name = getattr(call.func, "id", getattr(call.func, "attr", ""))
     given = dict(zip(parameters.get(name, []), _spread(call), strict=False))
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    texts = ((word, _literal(given[word])) for word in _WORDS if word in given)
+    texts = ((word, _literal(given[word], named)) for word in _WORDS if word in given)
     return tuple((word, text) for word, text in texts if text.strip("… "))
 
 
@@ -343,123 +390,17 @@ def _spread(call: ast.Call) -> list[ast.expr]:
     return [one for given in call.args for one in ([given] * (1 + isinstance(given, ast.Starred)))]
 
 
-def _literal(node: ast.expr) -> str:
+def _literal(node: ast.expr, named: dict[str, str]) -> str:
     match node:
         case ast.Constant(value=str(text)):
             return text
+        case ast.Name(id=name):
+            return named.get(name, "…")
         case ast.JoinedStr(values=values):
-            return "".join(_literal(value) if isinstance(value, ast.Constant) else "…" for value in values)
+            return "".join(_literal(value, named) for value in values)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _literal(left) + _literal(right)
+            return _literal(left, named) + _literal(right, named)
         case ast.IfExp(body=body):
-            return _literal(body)
+            return _literal(body, named)
         case _:
             return "…"
-
-
-def _sentence(part: ast.stmt, node: ast.AST, table: ast.Dict | None) -> str:
-    """The name that a code goes by: its key in a table of codes, else the rule or constant it stands in."""
-    if table is not None:
-        key = table.keys[[id(value) for value in table.values].index(id(node))]
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            return key.value.replace("_", " ")
-    match part:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return name.strip("_").replace("_", " ")
-        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-            return name.strip("_").replace("_", " ").lower()
-        case _:
-            return "a rule"
-
-
-def _text(part: ast.AST) -> str:
-    if isinstance(part, ast.FunctionDef | ast.ClassDef | ast.Module):
-        return ast.get_docstring(part) or ""
-    return ""
-
-
-def _explain_key(settings: usage.Settings, subject: str) -> int:
-    word, *path = subject.replace("/", ".").split(".")
-    kind = standing.kind_of(word)
-    texts = {name.removesuffix(".schema.json"): text for name, text in schemas.render().items()}
-    if kind not in texts:
-        raise usage.Stopped(f"'{kind}' has no file of its own; there are {', '.join(texts)}")
-    whole = json.loads(texts[kind])
-    node = whole
-    for at, key in enumerate(path):
-        node = _child(whole, node, key, ".".join([kind, *path[:at]]))
-    if settings.output == "json":
-        sys.stdout.write(json.dumps(node, indent=2, ensure_ascii=False) + "\n")
-        return 0
-    sys.stdout.write(_described(whole, node, subject, columns.Paint(settings.color, tty=sys.stdout.isatty())))
-    return 0
-
-
-def _child(whole: dict[str, Any], node: dict[str, Any], key: str, above: str) -> dict[str, Any]:
-    known: list[str] = []
-    for form in _forms(whole, node):
-        properties = form.get("properties", {})
-        known += properties
-        if key in properties:
-            found: dict[str, Any] = properties[key]
-            return found
-        for values in (*form.get("patternProperties", {}).values(), form.get("additionalProperties")):
-            if isinstance(values, dict):
-                return values
-    near = usage.nearest(key, known)
-    hint = f"did you mean '{near}'?" if near else f"it has {', '.join(known) or 'no keys'}"
-    raise usage.Stopped(f"'{key}' is not a key of {above}: {hint}")
-
-
-def _forms(whole: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schema itself, what it refers to, and the forms it is a choice of."""
-    if "$ref" in node:
-        return _forms(whole, whole["$defs"][node["$ref"].rpartition("/")[2]])
-    found = [node]
-    for branch in (*node.get("anyOf", ()), *node.get("oneOf", ())):
-        found += _forms(whole, branch)
-    if isinstance(node.get("items"), dict):
-        found += _forms(whole, node["items"])
-    return found
-
-
-def _described(whole: dict[str, Any], node: dict[str, Any], subject: str, paint: columns.Paint) -> str:
-    text = f"{paint(subject, 'bold')}  {_type(whole, node)}\n"
-    told = node.get("description") or next(
-        (f["description"] for f in _forms(whole, node) if f.get("description")), ""
-    )
-    text += f"\n{told}\n" if told else ""
-    facts = [
-        [key, json.dumps(node[key])] for key in ("default", "enum", "examples", "pattern") if key in node
-    ]
-    facts += [[key, str(node[key])] for key in ("minimum", "maximum", "maxLength") if key in node]
-    text += f"\n{columns.table(facts, paint)}" if facts else ""
-    rows, required = [], set()
-    for form in _forms(whole, node):
-        required |= set(form.get("required", ()))
-        for key, child in form.get("properties", {}).items():
-            rows.append([key + (" *" if key in required else ""), _type(whole, child), _told(whole, child)])
-    if rows:
-        text += "\n" + columns.table([["KEY", "TYPE", "MEANING"], *rows], paint)
-        text += "* must be there\n" if required else ""
-    return text
-
-
-def _told(whole: dict[str, Any], node: dict[str, Any]) -> str:
-    """What a schema says of its value: its own words, else those of the first form that has any."""
-    return next(
-        (str(one["description"]) for one in (node, *_forms(whole, node)) if one.get("description")), ""
-    )
-
-
-def _type(whole: dict[str, Any], node: dict[str, Any]) -> str:
-    """The type of a value in words."""
-    words = {"string": "text", "integer": "whole number", "boolean": "true or false", "object": "table"}
-    found = []
-    for form in _forms(whole, node) if "items" not in node else [node]:
-        kind = form.get("type")
-        if kind == "array":
-            found.append(f"list of {_type(whole, form.get('items', {}))}")
-        elif kind:
-            found.append(words.get(kind, kind))
-    return " or ".join(dict.fromkeys(found)) or "any value"

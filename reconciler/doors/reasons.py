@@ -1,7 +1,9 @@
-"""What a reason or a condition's type means: read from the page that documents them, which ships with us.
+"""What a reason, a condition's type or a word of the screen means: read from the pages that document them,
+which ship with us.
 
-One place for these words: ``docs/reasons.md``. It has a table of the types, a section for each reason with
-its examples, and a table of the reasons that this release does not give.
+One place for these words: ``docs/reasons.md`` has a table of the types, a section for each reason with its
+examples, and a table of the reasons that this release does not give; ``docs/screen.md`` has a table for the
+states of objects, the phases of instances and the outcomes of forms.
 """
 
 import re
@@ -11,6 +13,9 @@ from dataclasses import dataclass
 from reconciler.control import folders
 
 _PAGE = "reasons.md"
+_SCREEN = "screen.md"
+_TABLES = {"States of": "state", "Phases of": "phase", "Outcomes of": "outcome"}
+_TABLE = re.compile(r"^## (\w+ \w+) .*?$(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| `([A-Za-z]+)` \| (.+) \| (.+) \|$", re.MULTILINE)
 _SECTION = re.compile(r"^### ([A-Za-z]+)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 _FACT = re.compile(r"^- \*\*([A-Za-z]+)\*\*: (.+)$", re.MULTILINE)
@@ -22,14 +27,14 @@ _RESERVED = "not given by this release: it comes with"
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One type of condition, or one reason.
+    """One type of condition, one reason, or one word of the screen.
 
     ``text`` says when it holds; of a type, ``author`` who decides it; of a reason, ``means`` what that is,
     ``serves`` what goes on meanwhile, ``mend`` what to do, and ``example`` what commands print then.
     """
 
     word: str
-    kind: str  # condition or reason
+    kind: str  # condition, reason, state, phase or outcome
     text: str
     mend: str = ""
     author: str = ""
@@ -39,7 +44,7 @@ class Meaning:
 
 
 def meanings() -> tuple[Meaning, ...]:
-    """Every type and every reason of the page, in its order; a word may be both."""
+    """Every type, every reason and every word of the screen, in the pages' order; a word may be several."""
     page = (folders.docs() / _PAGE).read_text(encoding="utf-8")
     types, _, rest = page.partition("\n## Reasons\n")
     given, _, reserved = rest.partition("\n## Not raised by this release\n")
@@ -49,7 +54,14 @@ def meanings() -> tuple[Meaning, ...]:
         Meaning(word, "reason", _plain(text), means=f"{_RESERVED} {_plain(capability)}")
         for word, text, capability in _rows(reserved)
     )
-    return tuple(found)
+    return (*found, *_words())
+
+
+def _words() -> Iterator[Meaning]:
+    page = (folders.docs() / _SCREEN).read_text(encoding="utf-8")
+    for title, table in _TABLE.findall(page):
+        for word, text, mend in _rows(table) if title in _TABLES else ():
+            yield Meaning(word, _TABLES[title], _plain(text), mend=_plain(mend))
 
 
 def of(word: str) -> tuple[Meaning, ...]:

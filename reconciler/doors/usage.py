@@ -32,7 +32,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("get", "KIND [NAME]", "a table of one kind of object"),
     ("describe", "KIND/NAME", "everything about one object"),
     ("trace", "AGENT INTERFACE", "which line selected which binding, and why not the others"),
-    ("explain", "CODE|REASON|KIND[.FIELD]", "what a problem code, a reason or a key means"),
+    ("explain", "CODE|WORD|KEY", "what a problem's code, a reason, a state or a key means"),
     ("call", "TOOL [KEY=VALUE…]", "call a tool as an agent would"),
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),

@@ -35,9 +35,9 @@ class Prune(Record):
     """How much may be removed at once without being asked."""
 
     max_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """The largest share of all objects."""
+    """The largest share of all objects, or of one kind, that an edit may remove by itself."""
     allow_empty: bool = False
-    """Whether everything may go."""
+    """Whether an edit may remove everything."""
 
 
 class Http(Record):

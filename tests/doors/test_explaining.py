@@ -10,11 +10,13 @@ from typing import get_args
 
 import pytest
 
-from reconciler.doors import doctor, explaining, reasons, usage, watching
+from reconciler.control import outcomes
+from reconciler.doors import doctor, explaining, reasons, tables, usage, watching
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.resources import Agent
 from reconciler.model.status import REASONS, ConditionType
 from reconciler.runtime import environments
+from reconciler.runtime.instance import Phase
 from tests.doors import fakes
 from tests.doors.conftest import World
 
@@ -27,7 +29,8 @@ def test_every_code_in_the_rules_has_a_meaning() -> None:
     written = {code for path in rooms for code in re.findall(r'"([ICBAPHRDS][0-9]{3})"', path.read_text())}
     known = explaining.meanings()
     assert written <= known.keys()
-    assert all(meaning.rule and (meaning.text or meaning.words) for meaning in known.values())
+    assert all(meaning.rule for meaning in known.values())
+    assert all(known[code].words or code in explaining.examples() for code in known)
 
 
 def test_a_code_is_explained_by_its_rule(world: World) -> None:
@@ -66,6 +69,59 @@ def test_a_key_is_explained_by_the_schema(world: World) -> None:
     assert json.loads(world.handler("explain", "agent.scope", "-o", "json").out)["type"] == "array"
 
 
+def test_an_explanation_holds_nothing_of_how_the_rules_are_built(world: World) -> None:
+    for code, meaning in explaining.meanings().items():
+        words = dict(meaning.words) | explaining.examples().get(code, {})
+        assert {"what", "why", "mend"} <= words.keys(), code
+        assert not re.search(r"ruling|\([GS][0-9]", meaning.text), code
+        assert meaning.rule.startswith("a problem of "), code
+    assert "candidates" not in world.handler("explain", "A203").out
+    syntax = world.handler("explain", "S211").out
+    assert "the text is not TOML" in syntax
+    assert "nested" not in syntax
+
+
+@pytest.mark.parametrize(
+    "word", ["Progressing", "NotReady", "Unknown", "Held", "Waiting", "draining", "stopped"]
+)
+def test_every_word_of_the_screen_is_explained(world: World, word: str) -> None:
+    ran = world.handler("explain", word)
+    assert ran.code == 0
+    assert any(line.startswith(f"{word}  a") for line in ran.out.splitlines())
+    assert "  mend   " in ran.out
+
+
+def test_the_page_of_the_screen_has_every_word_that_is_shown() -> None:
+    known = {(one.word, one.kind) for one in reasons.meanings()}
+    phases = set(get_args(Phase)) - {"ready", "retired"}  # shown as running, and not at all
+    assert {(word, "phase") for word in phases | {"running", "stopped"}} <= known
+    shown = set(
+        re.findall(r'"(Ready|NotReady|Suspended|Progressing|Unknown)"', Path(tables.__file__).read_text())
+    )
+    assert {(word, "state") for word in shown} <= known
+    given = set(re.findall(r'(?:return|else|=) "([A-Z][a-z]+)"', Path(outcomes.__file__).read_text()))
+    given -= {"True", "False", "Unknown"}
+    assert {(word, "outcome") for word in given | {"Held"}} == {one for one in known if one[1] == "outcome"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        ("prune.maxFraction", ["config.prune.maxFraction"]),
+        ("reconcile.resyncSeconds", ["config.reconcile.resyncSeconds"]),
+        ("instance.idleStopSeconds", ["binding.instance.idleStopSeconds"]),
+        ("drift", ["agent.drift", "binding.drift"]),
+    ],
+)
+def test_a_key_is_found_without_its_kind_of_file(world: World, subject: str, said: list[str]) -> None:
+    ran = world.handler("explain", subject)
+    assert ran.code == 0
+    heads = [line.split("  ")[0] for line in ran.out.splitlines() if line.split("  ")[0].endswith(subject)]
+    assert sorted(heads) == said
+    told = json.loads(world.handler("explain", subject, "-o", "json").out)
+    assert set(said) <= told.keys() or "type" in told or "anyOf" in told or "description" in told
+
+
 def test_every_reason_and_condition_is_explained_from_the_page(world: World) -> None:
     known = {(one.word, one.kind): one for one in reasons.meanings()}
     assert {word for word, kind in known if kind == "reason"} == REASONS
@@ -83,6 +139,7 @@ def test_a_word_that_is_a_reason_and_a_condition_is_told_as_both(world: World) -
     assert [line for line in out.splitlines() if line.startswith("Admitted")] == [
         "Admitted  a condition",
         "Admitted  a reason",
+        "Admitted  an outcome of a form",
     ]
     told = json.loads(world.handler("explain", "lastgoodretained", "-o", "json").out)
     assert (told[0]["word"], told[0]["kind"]) == ("LastGoodRetained", "reason")
@@ -93,10 +150,10 @@ def test_a_word_that_is_a_reason_and_a_condition_is_told_as_both(world: World) -
     ("subject", "code", "said"),
     [
         ("LastGoodRetaind", 1, "did you mean 'LastGoodRetained'?"),
-        ("Xyz", 1, "is no reason and no condition: there are Ready"),
+        ("Xyz", 1, "is no reason, no condition and no state: there are Ready"),
         ("B999", 1, "no rule yields B999"),
         ("agent.servces", 1, "did you mean 'services'?"),
-        ("instance", 1, "has no file of its own"),
+        ("inst", 1, "has no file of its own"),
         ("nonsense", 2, "is not a kind of object"),
     ],
 )
