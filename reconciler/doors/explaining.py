@@ -323,8 +323,8 @@ def _declared(module: ast.Module) -> Iterator[Meaning]:
             if code is not None:
                 holding = next((one for one in inner if node in _arguments(one)), None)
                 words = _said(holding, parameters, named) if isinstance(holding, ast.Call) else ()
-                is_rule = isinstance(part, ast.FunctionDef) and part.name in rules
-                yield Meaning(code, _OF.get(code[0], "a problem"), _rule_text(part) if is_rule else "", words)
+                text = _rule_text(part, rules)
+                yield Meaning(code, _OF.get(code[0], "a problem"), text, words)
 
 
 def _rules(module: ast.Module) -> Iterator[str]:
@@ -335,8 +335,10 @@ def _rules(module: ast.Module) -> Iterator[str]:
                 yield from (node.id for node in ast.walk(part) if isinstance(node, ast.Name))
 
 
-def _rule_text(part: ast.FunctionDef) -> str:
+def _rule_text(part: ast.stmt, rules: set[str]) -> str:
     """The sentence that holds when a rule is kept, without what it cites of pages that no user has."""
+    if not isinstance(part, ast.FunctionDef) or part.name not in rules:
+        return ""
     return _INSIDE.sub("", ast.get_docstring(part) or "").split("\n\n")[0]
 
 
