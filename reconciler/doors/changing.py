@@ -39,9 +39,21 @@ def diff(settings: usage.Settings, rev: str = "", *, detailed: bool) -> int:
     report = _between(settings, rev) if ".." in rev else _previewed(settings, Wish(), rev)
     _show(report, settings)
     refused, changed = _refuses(report), bool(radius.records(report, "changes"))
+    if not rev and not settings.quiet and settings.output != "json":
+        sys.stderr.write(_already(report))
     if detailed:
         return 1 if refused else 2 if changed else 0
     return 2 if refused else 1 if changed else 0
+
+
+def _already(report: lines.Json) -> str:
+    """What is said where nothing is left to do: a saved edit may be in force before anybody can ask."""
+    if any(radius.records(report, key) for key in ("changes", "held", "problems")):
+        return ""
+    return (
+        "What was saved is admitted already: 'handler events' tells what became of it "
+        '(reconcile.mode = "manual" waits for an apply)\n'
+    )
 
 
 def apply(settings: usage.Settings, wish: Wish) -> int:
@@ -96,6 +108,8 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
     refused = _refuses(report)
     if wish.wait and not refused and control and not report.get("ready"):
         report["ready"] = _waited(control, settings, report)
+        if report["ready"]:
+            report["lastGood"] = []  # nothing is refused, so it named what has answered by now
     _show(report, settings)
     if refused:
         return 1

@@ -99,10 +99,10 @@ def _held(report: Json, paint: columns.Paint) -> str:
 
 
 def _behind(report: Json, paint: columns.Paint) -> str:
-    """Which bindings are served by an earlier instance; of what is refused its own line tells."""
+    """Which bindings do not serve yet as they are in force; of what is refused its own line tells."""
     told = {str(one.get("object")) for one in records(report, "changes") if one.get("verb") == "refuse"}
     return "".join(
-        f"{paint('!', 'yellow')} {columns.shown(one.get('object'))}: an earlier instance serves\n"
+        f"{paint('!', 'yellow')} {columns.shown(one.get('object'))}: not in use yet, what served before still does\n"
         f"{_INDENT}{columns.shown(one.get('why'))}\n"
         for one in records(report, "lastGood")
         if one.get("object") not in told

@@ -56,7 +56,7 @@ Options of every command:
 _EXAMPLES = """\
   handler init my-services && handler validate -c my-services
   handler status
-  handler rebind reviewer ocr ocr-rapid && handler diff
+  handler rebind reviewer ocr ocr-rapid && handler apply --wait
   handler call ocr_extract path=invoice.pdf --agent reviewer
 
 Every command has --help. Data goes to stdout, talk to stderr.

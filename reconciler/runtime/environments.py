@@ -25,6 +25,7 @@ _SEAL = ".handler-seal"  # in an environment: how it looked when it was built
 _PLACES = re.compile(
     r"\S+://\S+|(?<![\w.])(?:\.{0,2}/)[^\s,;:'\"]+"
 )  # URLs and paths: neither belongs in a status
+_WHY = re.compile(r" \((?:from |line )[^()]*(?:\([^()]*\))?[^()]*\)")  # of a step: whose line asked for it
 _TOLD = (
     "Collecting ",
     "Downloading ",
@@ -175,6 +176,12 @@ def plain(line: str) -> str:
     return _PLACES.sub("…", line).strip()[:_MAX_LINE]
 
 
+def step(line: str) -> str:
+    """A step of an installer as people may see it: a clause, without the line that asked for it."""
+    verb, _, rest = plain(_WHY.sub("", line)).partition(" ")
+    return f"its packages are fetched and installed once: {verb.lower()} {rest}".rstrip()[:_MAX_LINE]
+
+
 async def _install(command: tuple[str, ...], progress: Callable[[str], None]) -> None:
     lines: list[str] = []
     installing = await asyncio.create_subprocess_exec(
@@ -191,7 +198,7 @@ async def _install(command: tuple[str, ...], progress: Callable[[str], None]) ->
                 text = line.decode("utf-8", "replace").strip()
                 lines = [*lines[-200:], text]
                 if text.startswith(_TOLD):
-                    progress(plain(text))
+                    progress(step(text))
             code = await installing.wait()
     except (TimeoutError, ValueError) as fault:
         raise NotBuiltError(

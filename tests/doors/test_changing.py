@@ -167,6 +167,19 @@ def test_the_exit_codes_of_apply(world: World, answer: dict[str, Any], line: str
         assert ran.err.count("waiting for binding/ocr: it is being installed") == 1
 
 
+def test_what_answered_while_it_was_waited_for_is_not_told_to_be_late(world: World) -> None:
+    late = {"lastGood": [{"object": "binding/rapid", "why": "it is being started"}]}
+    answer = {**report(changes=[], ready=False), **late, "applied": True}
+    answers = {"diff": lambda p: answer, "apply": lambda p: answer, "ready": lambda p: {"ready": True}}
+    with fakes.served(world.run / "control.sock", answers):
+        told = world.handler("diff")
+        assert "! binding/rapid: not in use yet, what served before still does" in told.out
+        assert "admitted already" in told.err
+        ran = world.handler("apply", "--wait")
+    assert (ran.code, "binding/rapid" in ran.out) == (0, False)
+    assert "In force and serving" in ran.err
+
+
 _HELD = [
     {"object": f"binding/{name}", "reason": "PruneBlocked", "message": "all 8 bindings would go at once: do"}
     for name in "abcdefgh"
