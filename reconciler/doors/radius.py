@@ -23,6 +23,7 @@ _SORTS = ("egress", "secrets", "programs", "read", "cost")
 _MINUS = "\N{MINUS SIGN}"  # stands out from a dash in a name
 _INDENT = " " * 6
 _JOIN = " " * 5
+_LATE = "not in use yet, what served before still does"
 _MANY = 6  # names in one line; the rest is counted
 _LONGEST = 80  # cells of a value
 
@@ -102,7 +103,7 @@ def _behind(report: Json, paint: columns.Paint) -> str:
     """Which bindings do not serve yet as they are in force; of what is refused its own line tells."""
     told = {str(one.get("object")) for one in records(report, "changes") if one.get("verb") == "refuse"}
     return "".join(
-        f"{paint('!', 'yellow')} {columns.shown(one.get('object'))}: not in use yet, what served before still does\n"
+        f"{paint('!', 'yellow')} {columns.shown(one.get('object'))}: {_LATE}\n"
         f"{_INDENT}{columns.shown(one.get('why'))}\n"
         for one in records(report, "lastGood")
         if one.get("object") not in told
