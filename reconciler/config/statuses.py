@@ -97,8 +97,12 @@ class RollbackSeen(Document):
 
     revision: str
     """The revision that is served."""
+    digest: str
+    """The digest of its content, as in `history`: one revision may stand for several contents."""
     instead_of: str
     """The revision of the source that was rolled back from: while it stays, the rollback does."""
+    instead_of_digest: str
+    """The digest of the content of the source then."""
     at: str
     """Since when, as an ISO instant in UTC."""
 

@@ -157,10 +157,7 @@ class Rolling:
         """What is said of the source while a rollback is in force; ``attempted`` is where the source is."""
         if self.current is None:
             return None
-        text = (
-            f"{self.current.revision} is served instead of {self.current.instead_of} "
-            "(handler rollback), until the source changes or 'handler apply'"
-        )
+        text = f"{words(self.current)} (handler rollback), until the source changes or 'handler apply'"
         if attempted != self.current.instead_of:
             text += f"; the source is at {attempted} by now"
         return Condition("Synced", "False", "RolledBack", text)
@@ -175,16 +172,31 @@ class Rolling:
         if self.current is None:
             return None
         one = self.current
-        return {"revision": one.revision, "insteadOf": one.instead_of, "at": iso(one.at)}
+        return {
+            "revision": one.revision,
+            "digest": f"sha256:{one.digest}",
+            "insteadOf": one.instead_of,
+            "insteadOfDigest": f"sha256:{one.source_digest}",
+            "at": iso(one.at),
+        }
+
+
+def words(one: Rollback) -> str:
+    """What is served instead of what, with the contents where the revisions read the same."""
+    to, instead = one.revision, one.instead_of
+    if revisions.look_alike(to, instead):
+        to, instead = f"{to} (content {one.digest[:12]})", f"{instead} (content {one.source_digest[:12]})"
+    return f"{to} is served instead of {instead}"
 
 
 def event(before: Rollback | None, after: Rollback | None, revision: str) -> tuple[str, str, str] | None:
     """The severity, reason and words of the event when a rollback began or ended; None when neither did."""
     if after is not None and after is not before:
-        return "Warning", "RolledBack", f"{after.revision} is served instead of {after.instead_of}"
+        return "Warning", "RolledBack", words(after)
     if before is not None and after is None:
-        words = f"the rollback to {before.revision} ended: {revision} is served"
-        return "Normal", "ReconcileSuccess", words
+        which = f" (content {before.digest[:12]})" if revisions.look_alike(before.revision, revision) else ""
+        ended = f"the rollback to {before.revision}{which} ended: {revision} is served"
+        return "Normal", "ReconcileSuccess", ended
     return None
 
 
@@ -192,8 +204,8 @@ def _named(admitted: Admitted, wanted: str, current: Rollback | None) -> history
     entries = admitted.history
     if wanted:
         found = [entry for entry in entries if _is_meant(entry, wanted)]
-        exact = [entry for entry in found if wanted in entry.names]
-        found = exact[:1] or found
+        exact = [entry for entry in found if wanted == entry.revision]
+        found = exact or [entry for entry in found if wanted in entry.names][:1] or found
     else:
         passed = current.passed if current else ()
         found = [entry for entry in entries[1:] if entry.digest not in passed][:1]

@@ -8,6 +8,7 @@ import sys
 import time
 
 from reconciler.doors import columns, standing, tables, usage
+from reconciler.model import revisions
 
 _DIGITS = 12  # of a digest that people see, and may type
 
@@ -21,9 +22,12 @@ def run(settings: usage.Settings, subject: str) -> int:
         _print(settings, found, _revisions(found))
         if isinstance(rolled, dict) and settings.output in ("", "table", "wide"):
             sys.stdout.write(
-                f"Rolled back: {tables.revision(str(rolled.get('revision')))} is served instead of "
-                f"{tables.revision(str(rolled.get('insteadOf')))}, until the source changes "
-                "or 'handler apply'.\n"
+                f"Rolled back: {rolled_back(rolled)}, until the source changes or 'handler apply'.\n"
+            )
+        if _have_namesakes(found) and settings.output != "json" and not settings.quiet:
+            sys.stderr.write(
+                "One revision stands for several contents here (by edits that are not committed, or what was "
+                "held back):\n'handler rollback CONTENT' names one.\n"
             )
         return 0
     kind, slash, name = subject.partition("/")
@@ -37,6 +41,21 @@ def run(settings: usage.Settings, subject: str) -> int:
     found = _records(document.get("history"))
     _print(settings, found, _forms(found, str(document.get("observedGeneration"))))
     return 0
+
+
+def rolled_back(told: dict[str, object]) -> str:
+    """What a rollback serves instead of what, with the contents where the revisions read the same."""
+    names = [str(told.get(key)) for key in ("revision", "insteadOf")]
+    shown = [tables.revision(name) for name in names]
+    if revisions.look_alike(*names):
+        digests = [str(told.get(key)).rpartition(":")[2] for key in ("digest", "insteadOfDigest")]
+        shown = [f"{name} (content {digest[:_DIGITS]})" for name, digest in zip(shown, digests, strict=True)]
+    return f"{shown[0]} is served instead of {shown[1]}"
+
+
+def _have_namesakes(found: list[dict[str, object]]) -> bool:
+    shown = [tables.revision(str(one.get("revision"))) for one in found]
+    return len(set(shown)) < len(shown)
 
 
 def _print(settings: usage.Settings, found: list[dict[str, object]], rows: list[list[str]]) -> None:

@@ -8,7 +8,7 @@ import json
 import sys
 
 from reconciler.control import folders, lock, once, rolling
-from reconciler.doors import client, columns, lines, radius, tables, usage
+from reconciler.doors import client, columns, history, lines, radius, tables, usage
 
 
 def rollback(settings: usage.Settings, wanted: str) -> int:
@@ -67,8 +67,7 @@ def _said(report: lines.Json) -> str:
     rolled = report.get("rollback")
     if not isinstance(rolled, dict):
         return ""
-    to, instead = (tables.revision(str(rolled.get(key))) for key in ("revision", "insteadOf"))
     return (
-        f"Rolled back: {to} is served instead of {instead}. It stays until the source changes; "
+        f"Rolled back: {history.rolled_back(rolled)}. It stays until the source changes; "
         "'handler apply' ends it now.\n"
     )

@@ -46,6 +46,14 @@ def parts(revision: str) -> Parts:
     )
 
 
+def look_alike(one: str, other: str) -> bool:
+    """Whether two revisions read the same to people: one commit, and edits beside it in both or in neither.
+    What was admitted of it may differ all the same: by the edits, or by what was held back.
+    """
+    mine, others = parts(one), parts(other)
+    return (mine.branch, mine.name, bool(mine.edits)) == (others.branch, others.name, bool(others.edits))
+
+
 def is_meant(revision: str, word: str) -> bool:
     """Whether a person's word names a revision: whole, or by the beginning of its commit (``4f2c1aa``,
     ``main@4f2c1aa``). One with edits is named whole.

@@ -12,7 +12,7 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.looking import Look, Looker
 from reconciler.control.place import Place
 from reconciler.model.names import Kind, ObjectRef
-from reconciler.model.status import Held
+from reconciler.model.status import Held, Summary
 from tests.plan.build import agent, binding, connector, interface, published
 
 SETTINGS = 'apiVersion = "handler.config/v1"\n'
@@ -109,6 +109,10 @@ def test_what_was_pruned_and_came_back_by_a_rollback_goes_again_with_it(desk: De
     assert not in_force(desk.applied(prune_all=True))
     desk.looker.roll_back("")
     assert in_force(desk.saved()) == BINDINGS
+    rolled = desk.looker.told(Summary(configuration=""))
+    assert rolled.rollback
+    assert rolled.rollback["digest"] == rolled.history[0]["digest"]
+    assert rolled.rollback["insteadOfDigest"] == rolled.history[1]["digest"]
     if restarts:
         desk.restart()
     assert in_force(desk.saved()) == BINDINGS

@@ -292,6 +292,19 @@ def test_the_beginning_and_the_end_are_events() -> None:
     assert rolling.event(one, None, "c") == ended
 
 
+def test_revisions_that_read_the_same_are_told_apart_by_their_contents() -> None:
+    one = rolling.Rollback("main@sha1:ab+dirty:1", "1" * 64, "main@sha1:ab+dirty:2", "2" * 64, (), 0.0)
+    said = rolling.event(None, one, "")
+    assert said is not None
+    assert said[2] == (
+        "main@sha1:ab+dirty:1 (content 111111111111) is served instead of "
+        "main@sha1:ab+dirty:2 (content 222222222222)"
+    )
+    ended = rolling.event(one, None, "main@sha1:ab+dirty:2")
+    assert ended is not None
+    assert "the rollback to main@sha1:ab+dirty:1 (content 111111111111) ended" in ended[2]
+
+
 def test_the_tree_that_serves_is_the_same_object_at_each_look(folder: Folder) -> None:
     folder.edit(2)
     folder.back()

@@ -30,7 +30,13 @@ HISTORY = [
     entry("main@sha1:beef1234aa", status="AppliedInPart", refused=2, count=3, also=["main@sha1:77aa77aa77"]),
     entry("main@sha1:beef1234aa+dirty:00", digest="sha256:" + "cd" * 32),
 ]
-ROLLBACK = {"revision": "main@sha1:4f2c1aa9d0", "insteadOf": "main@sha1:beef1234aa", "at": ""}
+ROLLBACK = {
+    "revision": "main@sha1:4f2c1aa9d0",
+    "digest": "sha256:" + "ab" * 32,
+    "insteadOf": "main@sha1:beef1234aa",
+    "insteadOfDigest": "sha256:" + "cd" * 32,
+    "at": "",
+}
 
 
 def test_the_revisions_are_listed_with_what_became_of_them(world: World, golden: Golden) -> None:
@@ -49,6 +55,28 @@ def test_a_rollback_is_said_by_history_and_status(world: World, golden: Golden) 
     text = world.handler("status").out
     assert "source   RolledBack: a is served instead of b" in text
     assert "is not applied whole" not in text
+
+
+@pytest.mark.parametrize(
+    ("instead", "shown"),
+    [
+        ("main@sha1:4f2c1aa9d0", "main@4f2c1aa"),
+        ("main@sha1:4f2c1aa9d0+dirty:beef", "main@4f2c1aa +edits"),
+    ],
+)
+def test_revisions_that_read_the_same_are_told_by_their_contents(
+    world: World, instead: str, shown: str
+) -> None:
+    told = {**ROLLBACK, "revision": instead[:20] + "+dirty:00" * ("+" in instead), "insteadOf": instead}
+    fakes.write_status(world.state, fakes.row("binding/ocr"), history=[HISTORY[0], HISTORY[0]], rollback=told)
+    ran = world.handler("history")
+    assert (
+        f"Rolled back: {shown} (content abababababab) is served instead of {shown} (content cdcdcdcdcdcd)"
+        in ran.out
+    )
+    assert "'handler rollback CONTENT' names one" in ran.err
+    with fakes.served(world.run / "control.sock", {"rollback": lambda params: report(rollback=told)}):
+        assert "(content cdcdcdcdcdcd). It stays" in world.handler("rollback").err
 
 
 def test_the_forms_of_an_object_are_listed(world: World) -> None:
