@@ -52,5 +52,5 @@ docs: setup  ## write the tables of the docs from the code, and check that their
 bench: setup  ## every benchmark: ratios against floors in one run
 	for one in router reconcile coldstart cli; do $(PY) benchmarks/$$one.py || exit 1; done
 
-bench-reconcile: setup  ## how long a reconcile takes and what it costs at rest, beside floors and peers
+bench-reconcile: setup  ## how long a reconcile takes and what it costs at rest: ✓ or ✗ for each goal
 	$(PY) benchmarks/reconcile.py
