@@ -1,8 +1,8 @@
 """Figures beside what they are compared with, and whether each reached its goal.
 
 A floor is what nobody can do without: no reader of a folder is quicker than a look at every file. A peer is
-another way to do the same, which we mean to beat: a goal below 1 times a peer makes sense, and below 1 times a
-floor does not.
+another way to do the same, which we mean to beat: a goal may lie below 1 times a peer, never below 1 times a
+floor.
 """
 
 from dataclasses import dataclass, field

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
-import goals  # type: ignore[import-not-found] # noqa: E402 - it lies beside the benchmarks
+import goals  # type: ignore[import-not-found]
 
 
 def test_each_goal_is_marked_and_the_last_line_counts_them(capsys: pytest.CaptureFixture[str]) -> None:
