@@ -22,7 +22,7 @@ import anyio
 import anyio.abc
 
 from reconciler import __version__
-from reconciler.control import lock, looking, processes, rpc
+from reconciler.control import folders, lock, looking, processes, rpc
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
@@ -66,10 +66,11 @@ def run(config: Path) -> int:
         lay_run_folder(place.run)
         with lock.held(place.state) as mine:
             _need_nobody(place.run / "control.sock")
+            place.claim()
             _LOG.info("handler %s controls %s (state %s)", __version__, place.config, place.state)
             sys.setswitchinterval(_SWITCH_S)
             anyio.run(_serve, place, mine, backend="asyncio", backend_options={"use_uvloop": True})
-    except (lock.Held, CannotStart, OSError) as error:
+    except (lock.Held, folders.Foreign, CannotStart, OSError) as error:
         _LOG.error("%s", error)
         return 2
     except ExceptionGroup as group:
@@ -80,6 +81,18 @@ def run(config: Path) -> int:
         return 2
     _LOG.info("stopped")
     return 0
+
+
+def adopt(config: Path) -> None:
+    """Make the folders that another configuration used this one's: it was moved here. Raises ``lock.Held``
+    while a controller runs on them, ``CannotStart`` and OSError.
+    """
+    place = Place(config, folders.state(config, whosever=True), folders.run(config))
+    lay_run_folder(place.run)
+    with lock.held(place.state):
+        _need_nobody(place.run / "control.sock")
+        for folder in (place.state, place.run):
+            folders.claim(config, folder)
 
 
 def _one_fact(error: Exception) -> OSError | None:

@@ -2,9 +2,10 @@
 
 Standard library only, since the bridge starts with nothing else, and little of that: pathlib and hashlib are
 imported where they are needed, for together they cost more than the rest of a quick command. Two
-configurations never share a state or run folder: both are named by a digest of the configuration's real path.
+configurations never share a state or run folder: both are named by a digest of the configuration's real path;
+where ``HANDLER_STATE`` or ``HANDLER_RUN`` name one, a file in it says whose it is, and no other may use it.
 """
-# ruff: noqa: PTH109, PTH111, PTH112, PTH113, PTH118, PTH120 - see above
+# ruff: noqa: PTH109, PTH110, PTH111, PTH112, PTH113, PTH118, PTH120, PTH123 - see above
 
 from __future__ import annotations
 
@@ -15,12 +16,36 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _APP = "handler-ai"
+_OWNER = "configuration"  # in both folders: the name that the owner was given by, and what that was
+_LONGEST = 16_384  # bytes of that file: two paths
+
+
+class Foreign(Exception):  # noqa: N818 - a fact about folders
+    """A state or run folder was named that another configuration uses; the text says whose and what to do."""
 
 
 def places(given: str | None = None) -> tuple[str, str, str]:
-    """The configuration, its state folder and its run folder, as text: what quick commands start from."""
+    """The configuration, its state folder and its run folder, as text: what quick commands start from.
+
+    Raises ``Foreign`` where one of the two is another configuration's.
+    """
     config = _configuration(given)
-    return config, _state(config), _run(config)
+    found = config, _state(config), _run(config)
+    _need_ours("HANDLER_STATE", found[1], config)
+    _need_ours("HANDLER_RUN", found[2], config)
+    return found
+
+
+def claim(config: Path, folder: Path) -> None:
+    """Say in a state or run folder whose it is. Only for the process that holds the state's lock. Raises
+    OSError.
+    """
+    told = os.fsencode(f"{config}\0{os.path.realpath(config)}\0")
+    path = f"{folder}/{_OWNER}"
+    if _bytes(path) != told:
+        from reconciler.control import atomic  # noqa: PLC0415 - a controller alone claims
+
+        atomic.write(_path(path), told)
 
 
 def absent(config: str, shown: str = "") -> str:
@@ -35,14 +60,20 @@ def absent(config: str, shown: str = "") -> str:
 
 def configuration(given: str | None = None) -> Path:
     """The configuration directory: what was given, ``$HANDLER_CONFIG``, the nearest folder upward that
-    holds a ``handler.toml``, else the person's own. It need not exist.
+    holds a ``handler.toml``, that which uses ``$HANDLER_STATE`` (``$HANDLER_RUN``), else the person's own. It
+    need not exist.
     """
     return _path(_configuration(given))
 
 
-def state(config: Path) -> Path:
-    """What the controller keeps of one configuration: ``$HANDLER_STATE``, else under the state home."""
-    return _path(_state(str(config)))
+def state(config: Path, *, whosever: bool = False) -> Path:
+    """What the controller keeps of one configuration: ``$HANDLER_STATE``, else under the state home. Raises
+    ``Foreign`` where that is another configuration's, and not ``whosever``.
+    """
+    found = _state(str(config))
+    if not whosever:
+        _need_ours("HANDLER_STATE", found, str(config))
+    return _path(found)
 
 
 def run(config: Path) -> Path:
@@ -74,9 +105,45 @@ def _configuration(given: str | None) -> str:
     while not os.path.isfile(os.path.join(here, "handler.toml")):
         above = os.path.dirname(here)
         if above == here:
-            return _xdg("XDG_CONFIG_HOME", ".config")
+            return _used() or _xdg("XDG_CONFIG_HOME", ".config")
         here = above
     return here
+
+
+def _used() -> str:
+    """The configuration that uses the folders of the surroundings, or ""."""
+    for variable in ("HANDLER_STATE", "HANDLER_RUN"):
+        if given := os.environ.get(variable):
+            return _owner(_absolute(given))[0]
+    return ""
+
+
+def _need_ours(variable: str, folder: str, config: str) -> None:
+    """Raise ``Foreign`` where ``folder``, which a variable names, is another configuration's."""
+    owner, was = _owner(folder) if os.environ.get(variable) else ("", "")
+    real = os.path.realpath(config)
+    if not owner or config == owner or real == (os.path.realpath(owner) if os.path.exists(owner) else was):
+        return
+    thing = "state" if variable == "HANDLER_STATE" else "run"
+    raise Foreign(
+        f"the {thing} folder {folder} ({variable}) belongs to the configuration {owner}, not to {config}\n"
+        f"  mend  to use {owner}: -c {owner}; to use both: another {variable} for {config}, or none;\n"
+        f"        if {owner} became {config}: handler -c {config} daemon adopt"
+    )
+
+
+def _owner(folder: str) -> tuple[str, str]:
+    """By which name the configuration that uses a folder was given, and its real path then; "" of none."""
+    words = os.fsdecode(_bytes(f"{folder}/{_OWNER}")).split("\0")
+    return (words[0], words[1]) if len(words) == 3 else ("", "")
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LONGEST)
+    except OSError:
+        return b""
 
 
 def _state(config: str) -> str:

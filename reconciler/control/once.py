@@ -46,6 +46,7 @@ def roll_back(config: Path, wanted: str) -> dict[str, Any]:
 def _done(config: Path, act: Callable[[Looker], Look | Busy | Gone]) -> tuple[dict[str, Any], Looker]:
     place = Place.of(config)
     with lock.held(place.state):
+        place.claim()
         looker = Looker(place, Admitted(place.state / "admitted"))
         before = looker.first()
         look = comparing.readable(act(looker))

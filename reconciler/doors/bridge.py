@@ -128,9 +128,7 @@ def _status(agent: str, given: str | None) -> str:
     """What the status file says of an agent without a door."""
     import json  # noqa: PLC0415 - a road that is rarely taken
 
-    from reconciler.control import folders  # noqa: PLC0415
-
-    file = os.path.join(folders.places(given)[1], "status", "agent", f"{agent}.json")
+    file = os.path.join(_places(given)[1], "status", "agent", f"{agent}.json")
     try:
         with open(file, "rb") as text:  # noqa: PTH123
             seen = json.loads(text.read())
@@ -148,15 +146,21 @@ def _no_controller(config: str) -> str:
 
 
 def _config(given: str | None) -> str:
-    from reconciler.control import folders  # noqa: PLC0415 - not needed where a socket is named
-
-    return folders.places(given)[0]
+    return _places(given)[0]
 
 
 def _run(given: str | None) -> str:
+    return _places(given)[2]
+
+
+def _places(given: str | None) -> tuple[str, str, str]:
+    """As ``folders.places``; raises ``Usage`` where a folder is another configuration's."""
     from reconciler.control import folders  # noqa: PLC0415 - not needed where a socket is named
 
-    return folders.places(given)[2]
+    try:
+        return folders.places(given)
+    except folders.Foreign as fault:
+        raise Usage(str(fault)) from None
 
 
 def _plain(name: str, what: str) -> str:

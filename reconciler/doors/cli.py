@@ -279,6 +279,24 @@ def _daemon_stop(settings: usage.Settings) -> int:
     return controlling.stop_daemon(settings)
 
 
+@_daemon.command("adopt")
+@click.pass_obj
+def _daemon_adopt(settings: usage.Settings) -> int:
+    """Take over what HANDLER_STATE holds: the configuration was moved or renamed.
+
+    A state folder belongs to the configuration that used it first; another one is refused. Stop the
+    controller before.
+
+    \b
+      mv ~/old ~/new && HANDLER_STATE=/srv/state handler -c ~/new daemon adopt
+
+    Exit: 0 taken over, 1 a controller runs on it.
+    """
+    from reconciler.doors import controlling
+
+    return controlling.adopt(settings)
+
+
 @handler.command("doctor")
 @click.pass_obj
 def _doctor(settings: usage.Settings) -> int:

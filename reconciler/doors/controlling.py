@@ -71,6 +71,22 @@ def run_daemon(settings: usage.Settings) -> int:
     return daemon.run(config)
 
 
+def adopt(settings: usage.Settings) -> int:
+    """Take over the state of a configuration that was moved here; 0. Raises ``usage.Stopped``."""
+    from reconciler.control import daemon  # noqa: PLC0415 - all rooms; the other commands do without
+
+    config = folders.configuration(settings.config)
+    if absent := folders.absent(str(config), usage.path_shown(str(config))):
+        raise usage.Stopped(absent)
+    try:
+        daemon.adopt(config)
+    except (lock.Held, daemon.CannotStart) as fault:
+        raise usage.Stopped(f"nothing was taken over: {fault}; stop it and try again") from None
+    if not settings.quiet:
+        sys.stderr.write(f"The state in {folders.state(config)} is of {config} from now on.\n")
+    return 0
+
+
 def daemon_status(settings: usage.Settings) -> int:
     """Say whether a controller answers, and for what; 0 when one does, 1 when none."""
     control = client.Client(settings.config)

@@ -8,6 +8,7 @@ a traceback: what was not foreseen is written to a file that the sentence names.
 import os
 import sys
 
+from reconciler.control import folders
 from reconciler.doors import usage
 
 _TABLES = ("status", "get", "describe")
@@ -54,7 +55,7 @@ def guarded(settings: usage.Settings, words: list[str]) -> int:
     try:
         code = _run(settings, words)
         sys.stdout.flush()
-    except usage.Usage as fault:
+    except (usage.Usage, folders.Foreign) as fault:
         return _wrong(str(fault))
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -37,7 +37,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),
     ("session", "open|close|list", "an agent's sockets for a launcher of your own"),
-    ("daemon", "run|status|stop", "the controller (handlerd is daemon run)"),
+    ("daemon", "run|status|stop|adopt", "the controller (handlerd is daemon run)"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),
     ("version", "", "the version"),
 )
@@ -51,6 +51,11 @@ Options of every command:
   -q, --quiet          say nothing but the result       -v, --verbose   say more, details of faults too
   --color WHEN         auto, always or never (NO_COLOR is heeded)
   --no-input           never ask                        --timeout SECONDS
+
+Folders of a configuration, each its own by default; name them only where each has others:
+  HANDLER_STATE        what the controller keeps: status, logs, history (default: below $XDG_STATE_HOME or
+                       ~/.local/state, handler-ai/DIGEST)
+  HANDLER_RUN          sockets (default: below $XDG_RUNTIME_DIR, handler-ai/DIGEST)
 """
 
 _EXAMPLES = """\
