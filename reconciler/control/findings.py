@@ -227,7 +227,6 @@ class Findings:
             self._of.lock.take_again()
         except Held as other:
             return f"{other}; two run now and undo each other's work: stop one"
-        self._of.looker.claim()
         return ""
 
     async def _rewrite_status(self, keys: Collection[status.Key]) -> str:

@@ -78,10 +78,6 @@ class Looker:
         """The journal of what was admitted."""
         return self._admitted
 
-    def claim(self) -> None:
-        """Say again whose the folders are; as ``Place.claim``."""
-        self._place.claim()
-
     def first(self, tree: Tree | None = None) -> Look:
         """What was in force when the last controller ended, or what this ``tree`` holds; empty the first
         time.
