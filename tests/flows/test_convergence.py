@@ -73,8 +73,9 @@ class Story:
     async def fresh(self, name: str, *, given_admitted: bool = False) -> Stage:
         """Another state folder, a first start, and the same settling."""
         stage = self._stage(name)
-        if given_admitted:
-            shutil.copytree(self.stage.place.state / "admitted", stage.place.state / "admitted")
+        admitted = self.stage.place.state / "admitted"
+        if given_admitted and admitted.exists():  # where the settings are hidden, nothing ever was
+            shutil.copytree(admitted, stage.place.state / "admitted")
         await self._settled(stage)
         return stage
 
