@@ -2,7 +2,8 @@
 
 The files are read and judged as they lie now, so it works without a controller; what the status files say of
 the same agent is put beside it, and where the two differ the reason why is told (an earlier form is kept, a
-person rolled back, an apply is awaited). Layers, lowest first: the project's default, the agent's own choice.
+person rolled back, an apply is awaited, a new instance does not answer yet). Where the files are refused,
+what serves stands first. Layers, lowest first: the project's default, the agent's own choice.
 """
 
 import json
@@ -53,7 +54,7 @@ class _Case:
 
 
 def run(settings: usage.Settings, agent: str, interface: str) -> int:
-    """Trace one selection; 0 the agent is served by it, 1 nothing is bound or it is refused."""
+    """Trace one selection; 0 the files bind it, 1 they bind nothing or are refused, whatever serves."""
     look = offline.look(folders.configuration(settings.config))
     ref = ObjectRef(Kind.AGENT, agent)
     editing.file_of(look, ref)  # raises for an agent that there is not
@@ -96,6 +97,8 @@ def _told(case: _Case, settings: usage.Settings) -> Json:
     """Everything as JSON has it."""
     connector = _connector(case.look, case.binding or "")
     offers = [str(one) for one in _offered(case.look, case.binding or "", case.interface)]
+    now, problems = _in_force(case, settings), [_problem(problem) for problem in _in_the_way(case)]
+    serving = now["binding"] if now and (problems or not case.binding) else None
     return {
         "agent": case.agent.name,
         "interface": case.interface,
@@ -108,9 +111,10 @@ def _told(case: _Case, settings: usage.Settings) -> Json:
         "offers": offers,
         "implements": bool(case.version and str(case.version) in offers),
         "unfit": _unfit_choice(case),
-        "problems": [_problem(problem) for problem in _in_the_way(case)],
-        "inForce": _in_force(case, settings),
-        "others": [{"binding": name, "why": why} for name, why in _others(case)],
+        "problems": problems,
+        "inForce": now,
+        "servesAllTheSame": serving,
+        "others": [{"binding": name, "why": why} for name, why in _others(case) if name != serving],
     }
 
 
@@ -148,15 +152,22 @@ def _in_force(case: _Case, settings: usage.Settings) -> Json | None:
     services = [one for one in tables.records(told.get("services")) if _names(one, case.interface)]
     now: Json = services[0] if services else {}
     instance = next((one for one in seen.instances if one.get("name") == now.get("instance")), {})
-    keys = ("interface", "binding", "instance", "file", "line", "column", "field")
+    selected = now.get("binding")
+    answers = str(now["instance"]).rpartition("@")[0] if now.get("instance") else selected
+    keys = ("file", "line", "column", "field")  # of what is selected: that may not answer yet
+    binding = _document(settings, str(answers))
     return {
-        **{key: now.get(key) for key in keys},
+        **{key: now.get(key) for key in ("interface", "instance")},
+        **{key: now.get(key) if answers == selected else None for key in keys},
+        "binding": answers,
+        "selected": selected,
         "pid": instance.get("pid"),
         "phase": instance.get("phase"),
-        "callers": _callers(settings, str(now.get("binding"))),
-        "conformant": _conformant(settings, str(now.get("binding"))),
+        "callers": _callers(binding),
+        "conformant": _conformant(binding),
         "suspended": bool(told.get("suspended")),
-        "why": _reasons(seen.summary, told),
+        "why": _reasons(seen.summary, told, binding),
+        "earlier": bool(_reasons(told, binding)),
         "controllerLives": seen.lives,
     }
 
@@ -165,15 +176,15 @@ def _names(service: Json, interface: str) -> bool:
     return str(service.get("interface")).partition("/")[0] == interface
 
 
-def _callers(settings: usage.Settings, binding: str) -> list[str]:
-    """The agents that the binding answers."""
-    found = _document(settings, binding).get("usedBy")
+def _callers(binding: Json) -> list[str]:
+    """The agents that use the binding."""
+    found = binding.get("usedBy")
     return [str(one) for one in found if str(one).startswith("agent/")] if isinstance(found, list) else []
 
 
-def _conformant(settings: usage.Settings, binding: str) -> str:
+def _conformant(binding: Json) -> str:
     """What is known of the binding's conformance: a condition's status and message, or ""."""
-    for one in tables.records(_document(settings, binding).get("conditions")):
+    for one in tables.records(binding.get("conditions")):
         if one.get("type") == "Conformant":
             return f"{one.get('status')} {one.get('message')}".strip()
     return ""
@@ -186,14 +197,18 @@ def _document(settings: usage.Settings, binding: str) -> Json:
         return {}
 
 
-def _reasons(summary: Json, agent: Json) -> list[str]:
-    """Why what is in force may not be what the files say: of the whole, then of the agent."""
+def _reasons(*documents: Json) -> list[str]:
+    """Why what is in force may not be what the files say: of the whole, the agent, the binding."""
     found = []
-    for document in (summary, agent):
+    for document in documents:
         for one in tables.records(document.get("conditions")):
             if one.get("type") == "Synced" and one.get("status") == "False":
-                found.append(f"{one.get('reason')}: {one.get('message')}")
-    return found
+                found.append((str(one.get("reason")), str(one.get("message"))))
+    told: list[str] = []
+    for reason, message in found:
+        if not any(known.startswith(f"{reason}: ") and known.endswith(message) for known in told):
+            told.append(f"{reason}: {message}")
+    return told
 
 
 # why not the others
@@ -263,13 +278,12 @@ def _connector(look: offline.Look, binding: str) -> Resource[Connector] | None:
 
 
 def _text(told: Json, paint: columns.Paint) -> str:
-    name = told["version"] or told["interface"]
-    head = [f"{name} → {'binding/' + told['binding'] if told['binding'] else 'nothing'}"]
-    if told["chosenBy"]:
-        head.append(_shown(told["chosenBy"]))
+    head = _head(told)
     rows = [[" ", *row] for row in (*_declared(told), *_running(told))]
     text = paint(head[0], "bold") + (f"   {columns.shown(head[1])}" if len(head) > 1 else "") + "\n"
     text += columns.table(rows, paint)
+    if told["servesAllTheSame"] and told["problems"]:
+        text += f"\n{paint('Why the files are refused, while that serves', 'bold')}\n"
     for problem in told["problems"]:
         text += "\n" + tables.problem_text(problem, paint)
     if told["others"]:
@@ -280,7 +294,23 @@ def _text(told: Json, paint: columns.Paint) -> str:
     return text
 
 
+def _head(told: Json) -> list[str]:
+    """What is bound and by which line: by the files, or in force where they bind nothing or are refused."""
+    if told["servesAllTheSame"]:
+        what = f"{told['inForce']['interface']} → binding/{told['servesAllTheSame']}"
+        return [what, "in force, though not by the files as they are"]
+    head = [f"{told['version'] or told['interface']} → binding/{told['binding']}"]
+    if not told["binding"]:
+        head = [f"{told['version'] or told['interface']} → nothing"]
+    return [*head, *([_shown(told["chosenBy"])] if told["chosenBy"] else ())]
+
+
 def _declared(told: Json) -> Iterator[list[str]]:
+    refused = "; they are refused, see below" if told["problems"] else ""
+    if told["servesAllTheSame"] and told["chosenBy"]:
+        yield ["files", f"{_shown(told['chosenBy'])} = {told['binding']}{refused}"]
+    elif told["servesAllTheSame"]:
+        yield ["files", f"they bind nothing{refused}"]
     for one in told["overrides"]:
         yield ["overrides", f"{_shown(one)} = {one['binding']}"]
     for one in told["requiredBy"]:
@@ -314,11 +344,14 @@ def _running(told: Json) -> Iterator[list[str]]:
     if now["instance"]:
         yield [
             "instance",
-            f"{now['instance']} {_state(now)}, {columns.counted(len(now['callers']), 'caller')}",
+            f"{now['instance']} {_state(now)}, used by {columns.counted(len(now['callers']), 'agent')}",
         ]
     if now["binding"] != told["binding"]:
-        kept = f"binding/{now['binding']} ({_shown(now)})" if now["binding"] else "nothing"
+        by = f" ({_shown(now)})" if now["file"] else ""
+        kept = f"binding/{now['binding']}{by}" if now["binding"] else "nothing"
         yield ["in force", f"{kept}, not what the files say now"]
+    elif now["earlier"] and now["binding"]:
+        yield ["in force", f"binding/{now['binding']}, by an earlier form or instance"]
     for why in now["why"]:
         yield ["because", why]
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,66 @@ def test_an_earlier_form_that_is_kept_is_told_beside_the_newest(world: World, co
     text = world.handler("trace", "clerk", "ocr", "-c", "config").out
     assert re.search(r"in force +binding/mine \(agents/clerk.toml:", text)
     assert re.search(r"because +LastGoodRetained: ", text)
+
+
+def test_what_serves_by_its_last_good_form_stands_first_and_is_not_told_as_unbound(
+    world: World, config: Path
+) -> None:
+    world.handler("apply", "-y", "-c", "config")
+    (config / "agents/clerk.toml").write_text("[services\n")
+    world.handler("apply", "-y", "-c", "config")
+    told = _traced(world, "clerk", code=1)
+    assert (told["binding"], told["servesAllTheSame"]) == (None, "mine")
+    assert "mine" not in [one["binding"] for one in told["others"]]
+    text = world.handler("trace", "clerk", "ocr", "-c", "config").out
+    assert text.startswith("ocr/v1 → binding/mine   in force, though not by the files as they are\n")
+    assert "nothing\n" not in text.splitlines()[0]
+    assert text.index("in force") < text.index("Why the files are refused, while that serves")
+    assert text.index("while that serves") < text.index("error S211")
+
+
+def test_what_serves_though_its_files_are_gone_says_what_holds_it(world: World, config: Path) -> None:
+    world.handler("apply", "-y", "-c", "config")
+    shutil.rmtree(config / "projects")
+    shutil.rmtree(config / "bindings")
+    assert world.handler("apply", "-y", "-c", "config").code == 1
+    told = _traced(world, "reader", code=1)
+    assert told["servesAllTheSame"] == "ocr-tesseract"
+    (why,) = told["inForce"]["why"]
+    assert why.startswith("PruneBlocked: ")
+    text = world.handler("trace", "reader", "ocr", "-c", "config").out
+    assert text.startswith("ocr/v1 → binding/ocr-tesseract   in force")
+    assert re.search(r"files +they bind nothing; they are refused, see below", text)
+    assert re.search(r"because +PruneBlocked: .*--prune=all", text)
+
+
+def test_earlier_routes_that_serve_until_a_new_engine_answers_are_told_as_in_force(
+    world: World, config: Path
+) -> None:
+    world.handler("apply", "-y", "-c", "config")
+    waits = {
+        "type": "Synced",
+        "status": "False",
+        "reason": "LastGoodRetained",
+        "message": "earlier routes serve until mine@2 answers",
+    }
+    path = world.state / "status/agent/clerk.json"
+    document = json.loads(path.read_text())
+    document["conditions"] = [waits]
+
+    def in_force(instance: str) -> str:
+        document["services"][0]["instance"] = instance
+        path.write_text(json.dumps(document))
+        return world.handler("trace", "clerk", "ocr", "-c", "config").out
+
+    text = in_force("other@1")
+    assert text.startswith("ocr/v1 → binding/mine   agents/clerk.toml:5:19")
+    assert re.search(r"instance +other@1 not running, used by 0 agents", text)
+    assert re.search(r"in force +binding/other, not what the files say now", text)
+    assert re.search(r"because +LastGoodRetained: earlier routes serve until mine@2 answers", text)
+    text = in_force("mine@1")
+    assert re.search(r"instance +mine@1 not running, used by 1 agent\b", text)
+    assert re.search(r"in force +binding/mine, by an earlier form or instance", text)
 
 
 def test_an_agent_whose_text_is_refused_is_told_with_its_problems(world: World, config: Path) -> None:
