@@ -105,7 +105,7 @@ def _trace(settings: usage.Settings, agent: str, interface: str) -> int:
     \b
       handler trace reviewer ocr
 
-    Exit: 0 it is bound and admitted, 1 nothing is bound or it is refused, 2 wrong command line.
+    Exit: 0 the files bind it, 1 they bind nothing or are refused (whatever serves), 2 wrong command line.
     """
     from reconciler.doors import tracing
 

@@ -145,6 +145,10 @@ def test_a_rebind_to_what_cannot_start_keeps_the_old_one_serving_also_over_a_res
     assert place.condition("binding", "bad", "Synced")["reason"] == "LastGoodRetained"
     agent = place.condition("agent", "clerk", "Ready")
     assert (agent["status"], agent["reason"]) == ("True", "LastGoodRetained")
+    traced = place.handler("trace", "clerk", "ocr").stdout
+    assert traced.startswith("ocr/v1 → binding/bad   agents/clerk.toml:")
+    assert "binding/good, not what the files say now" in traced
+    assert "LastGoodRetained: earlier routes serve until bad@" in traced
     place.kill()
     place.start()
     assert word(place) == "one"

@@ -105,6 +105,37 @@ def test_an_apply_ends_a_rollback_and_unknown_revisions_are_listed(place: House)
     serves(place, "two")
 
 
+def test_what_was_pruned_goes_again_when_a_rollback_ends_and_the_contents_of_one_commit_are_told_apart(
+    place: House,
+) -> None:
+    binding(place, "spare", "says")
+    git(place, "init", "-q")
+    commit(place, "one")
+    place.start()
+    place.handler("apply", "--wait")
+    shutil.rmtree(place.config / "bindings")
+    shutil.rmtree(place.config / "agents")
+    gone = commit(place, "none")
+    blocked = place.handler("apply", "-y", check=False)
+    assert (blocked.returncode, "PruneBlocked" in place.handler("status", check=False).stdout) == (1, True)
+    place.handler("apply", "-y", "--prune=all")
+    held, pruned = (
+        next(one["digest"] for one in json.loads(place.handler("history", "-o", "json").stdout) if which(one))
+        for which in (lambda one: one["also"], lambda one: not one["also"])
+    )
+    back = place.handler("rollback", held.removeprefix("sha256:")[:12], check=False)
+    assert back.returncode == 0, back.stderr
+    name = f"main@{gone[:7]}"
+    contents = [digest.removeprefix("sha256:")[:12] for digest in (held, pruned)]
+    assert (
+        f"{name} (content {contents[0]}) is served instead of {name} (content {contents[1]})" in back.stderr
+    )
+    assert place.handler("get", "bindings", "-o", "name").stdout.split() == ["binding/good", "binding/spare"]
+    ended = place.handler("apply", "-y", check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert not place.handler("get", "bindings", "-o", "name", check=False).stdout
+
+
 def test_a_failed_start_is_tried_again_when_a_person_asks(place: House) -> None:
     place.start()
     place.handler("apply", "--wait")
