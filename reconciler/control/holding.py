@@ -31,6 +31,7 @@ class Holder:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._memory = pruning.Memory()
+        self._agreed: Set[ObjectRef] = frozenset()  # what waits although its going was agreed to before
         self._flapping = Flapping()
         self._slowed: Collection[ObjectRef] = ()
         self._places: tuple[str, ...] = ()  # where their files lie
@@ -52,8 +53,10 @@ class Holder:
         self._watch(before, inventory, suspects, now_s)
         slowed = self._held_as_flapping(before, inventory, suspects, now_s)
         gone = pruning.removed(inventory, before.in_force, suspects - slowed.keys())
+        agreed = agreed | self._agreed
         edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed)
         verdict = pruning.judged(edit, in_use, self._memory, now_s)
+        self._agreed = agreed & verdict.held.keys()
         self._memory, self._slowed, self._in_use = verdict.memory, slowed.keys(), frozenset(in_use)
         self._places = tuple(_place(before.in_force[ref].file) for ref in slowed)
         return {**slowed, **verdict.held}
@@ -73,6 +76,7 @@ class Holder:
         self._slowed, self._places, self._in_use = (), (), None
         for ref in suspects:
             self._flapping.let_through(ref, _form(before, inventory, ref), now_s)
+        agreed, self._agreed = agreed | self._agreed, frozenset()
         self._memory = pruning.Memory()
         if prune_all:
             return {}
@@ -89,6 +93,7 @@ class Holder:
         prune_all: bool,
     ) -> HeldBack:
         """What an apply would leave as it was; nothing is remembered."""
+        agreed = agreed | self._agreed
         return {} if prune_all else _asked(before, inventory, _suspects(before, inventory), agreed).held
 
     def would_wait(
@@ -100,6 +105,7 @@ class Holder:
     ) -> HeldBack:
         """What an edit that was only saved would leave as it was; nothing is remembered."""
         gone = pruning.removed(inventory, before.in_force, _suspects(before, inventory))
+        agreed = agreed | self._agreed
         edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed)
         return pruning.judged(edit, in_use, self._memory, self._clock()).held
 

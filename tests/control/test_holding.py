@@ -137,6 +137,22 @@ def test_a_rollback_is_no_agreement_to_what_is_removed_after_it(desk: Desk) -> N
     assert "all 3 bindings" in look.held[B0].message
 
 
+def test_what_waits_for_a_session_when_an_edit_ends_a_rollback_is_still_agreed_to(desk: Desk) -> None:
+    desk.remove("bindings")
+    desk.applied(prune_all=True)
+    desk.looker.roll_back("")
+    desk.write(binding("new", "speaker"))
+    for look in (desk.saved(("b2", "b3")), desk.saved(("b2", "b3"))):
+        assert in_force(look) > {"binding/b2", "binding/b3", "binding/new"}
+        assert look.held[B3].reason == "AwaitingApply"
+    previewed = desk.looker.preview()
+    assert isinstance(previewed, Look)
+    assert not previewed.held
+    look = desk.applied()
+    assert not look.held
+    assert in_force(look) == {"binding/new"}
+
+
 def test_what_was_blocked_before_a_rollback_is_blocked_after_it(desk: Desk) -> None:
     desk.write(binding("b0", "speaker", 'description = "newer"'))
     desk.saved()
