@@ -40,6 +40,8 @@ class ObjectRow(Document):
     """The column of its first problem, or 0."""
     synced: Truth
     """Whether its newest form is in force."""
+    late: str
+    """Why it is not, for people, or empty."""
     used_by: list[str]
     """Objects that use it, as KIND/NAME."""
 

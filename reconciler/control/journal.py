@@ -38,6 +38,18 @@ _DAY = 10  # characters of an ISO date
 _REASONS = {"ready": "Running", "idle": "Idle", "draining": "Draining", "failed": "ReconcileError"}
 
 
+def _became(seen: InstanceSeen) -> tuple[str, str]:
+    """The reason and the words of an event about an instance."""
+    if seen.phase == "declared" and seen.last_exit:
+        return "Idle", f"{seen.name} was stopped: the next call starts it"
+    if seen.phase == "declared":
+        return "Idle", f"{seen.name} can be started: its first call does"
+    reason = seen.reason or _REASONS.get(seen.phase, "Starting")
+    if seen.vanished and seen.reason is None:
+        reason = "ProcessVanished"
+    return reason, f"{seen.name} is {seen.phase}" + (f" ({seen.message})" if seen.message else "")
+
+
 @dataclass(slots=True)
 class _Heard:
     """One thing that is said again and again."""
@@ -134,11 +146,8 @@ class Journal:
     def instance(self, seen: InstanceSeen) -> None:
         """Say what became of an instance."""
         binding = seen.name.rpartition("@")[0]
-        reason = seen.reason or _REASONS.get(seen.phase, "Starting")
+        reason, words = _became(seen)
         severity = "Warning" if seen.phase == "failed" else "Normal"
-        words = " ".join(
-            word for word in (f"{seen.name} is {seen.phase}", seen.message and f"({seen.message})") if word
-        )
         facts = {"pid": seen.pid, "restarts": seen.restarts, "lastExit": seen.last_exit}
         self.event(f"binding/{binding}", severity, reason, words, metadata={"instance": seen.name, **facts})
 

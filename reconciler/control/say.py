@@ -129,7 +129,7 @@ def _waiting(index: Index, ref: ObjectRef) -> str:
         if wanted is not None and served is not None and wanted != served:
             new = [r.instance for r in wanted.routes.values() if r.instance in facts.unproven]
             if new:
-                return f"earlier routes serve until {_and(map(str, new))} answers"
+                return f"{_and(map(str, new))} {'have' if len(new) > 1 else 'has'} to answer first"
     return ""
 
 
@@ -177,6 +177,11 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
 
 
 def _instance_ready(current: InstanceSeen) -> Condition:
+    if _vanished(current):
+        words = (
+            f"its process ended with {current.last_exit} and nobody asked for that: the next call starts it"
+        )
+        return Condition("Ready", "True", "ProcessVanished", words)
     if current.phase == "failed":
         return Condition("Ready", "False", current.reason or "ReconcileError", current.message)
     if current.phase in _COMING:
@@ -184,6 +189,11 @@ def _instance_ready(current: InstanceSeen) -> Condition:
     if current.pid is not None:
         return Condition("Ready", "True", "Running", "its process runs")
     return Condition("Ready", "True", "Idle", "the first call starts it")
+
+
+def _vanished(one: InstanceSeen) -> bool:
+    """It served, and ended unasked: that alone keeps nobody waiting."""
+    return one.vanished and one.reason is None
 
 
 def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
@@ -212,7 +222,7 @@ def _not_served(index: Index, ref: ObjectRef) -> Condition | None:
         form = index.facts.admission.in_force.get(binding)
         found = _SUSPENDED if route.suspended or (form and _is_suspended(form)) else None
         seen = next((one for one in index.instances(binding) if one.name == str(route.instance)), None)
-        if found is None and seen is not None and seen.phase == "failed":
+        if found is None and seen is not None and seen.phase == "failed" and not _vanished(seen):
             found = _instance_ready(seen)
         if found is not None:
             words = f"earlier routes are in force, and {binding} is not ready: {found.message}"
@@ -225,7 +235,10 @@ def _observed(seen: tuple[InstanceSeen, ...]) -> Iterator[Condition]:
     failed = [one for one in seen if one.phase == "failed"]
     linked: Truth = "True" if running else "False" if failed else "Unknown"
     if linked != "Unknown":
-        reason: Reason = "Running" if running else failed[0].reason or "ReconcileError"
+        last: Reason = "ReconcileError"
+        if failed:
+            last = "ProcessVanished" if _vanished(failed[0]) else failed[0].reason or "ReconcileError"
+        reason: Reason = "Running" if running else last
         yield Condition("Linked", linked, reason, "" if running else failed[0].message)
     if any(one.phase == "draining" for one in seen):
         yield Condition("Reconciling", "True", "Draining", "an earlier instance ends with its last call")

@@ -372,8 +372,17 @@ def _row(status: ObjectStatus) -> dict[str, Any]:
         "line": first.get("line") or 0,
         "column": first.get("column") or 0,
         "synced": _truth(status.conditions, "Synced").status,
+        "late": _late(status),
         "usedBy": status.used_by,
     }
+
+
+def _late(status: ObjectStatus) -> str:
+    """Why an object's newest form is not in force, or ""."""
+    admitted, synced = (_truth(status.conditions, type_) for type_ in ("Admitted", "Synced"))
+    if synced.status != "False":
+        return ""
+    return admitted.message if admitted.status == "False" and admitted.message else synced.message
 
 
 def _summary(

@@ -202,24 +202,14 @@ def _row(one: dict[str, object]) -> tuple[list[str], str]:
     """A status row of an object, and its colour."""
     ready, reason, message = (str(one.get(key) or "") for key in ("ready", "reason", "message"))
     if ready == "True" and one.get("synced") == "False":
-        return [
-            "!",
-            _name(one),
-            "Ready",
-            "an earlier form serves: the newest is not in force",
-            _place(one),
-        ], "yellow"
+        told = f"an earlier form serves: {_cause(one)}"
+        return ["!", _name(one), "Ready", told, _place(one)], "yellow"
     if ready == "True":
         detail = reason.lower() if reason in ("Idle", "Running") else message
         return ["✓", _name(one), "Ready", detail, ""], "green"
     if reason == "Suspended":
-        return [
-            "-",
-            _name(one),
-            "Suspended",
-            message if message != "suspended" else "",
-            _place(one),
-        ], "yellow"
+        told = message if message != "suspended" else ""
+        return ["-", _name(one), "Suspended", told, _place(one)], "yellow"
     told = f"{reason}: {message}" if message else reason
     if ready == "False":
         return ["✗", _name(one), "NotReady", told, _place(one)], "red"
@@ -230,6 +220,11 @@ def _row(one: dict[str, object]) -> tuple[list[str], str]:
         message or reason,
         "",
     ], "yellow"
+
+
+def _cause(one: dict[str, object]) -> str:
+    """Why an object's newest form is not in force, without the command that `describe` shows with it."""
+    return str(one.get("late") or "the newest is not in force").partition(": `")[0]
 
 
 def _instances(found: list[dict[str, object]], paint: columns.Paint) -> str:

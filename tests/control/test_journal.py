@@ -240,6 +240,33 @@ def test_a_short_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
+    ("seen", "severity", "reason", "words"),
+    [
+        ({"phase": "declared"}, "Normal", "Idle", "can be started: its first call does"),
+        (
+            {"phase": "declared", "last_exit": "signal 15"},
+            "Normal", "Idle", "was stopped: the next call starts it",
+        ),
+        (
+            {"phase": "failed", "vanished": True, "last_exit": "signal 9", "message": "its process ended"},
+            "Warning", "ProcessVanished", "is failed (its process ended)",
+        ),
+        (
+            {"phase": "failed", "vanished": True, "reason": "CrashLoop", "message": "5 times"},
+            "Warning", "CrashLoop", "is failed (5 times)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_stop_and_a_vanished_process_are_no_starts(
+    tmp_path: Path, seen: dict[str, Any], severity: str, reason: str, words: str
+) -> None:
+    Journal(tmp_path, Clock()).instance(InstanceSeen("ocr@0123456789ab", **seen))
+    (told,) = lines(tmp_path / "events.jsonl")
+    assert (told["severity"], told["reason"]) == (severity, reason)
+    assert told["message"] == f"ocr@0123456789ab {words}"
+
+
+@pytest.mark.parametrize(
     ("phase", "reason", "told"),
     [
         ("failed", None, "ReconcileError"),

@@ -206,6 +206,37 @@ def test_the_summary_has_a_row_for_each_object_and_an_instant_that_moves_when_so
     assert found["conditions"][0]["lastTransitionTime"] == iso(clock.now - 10)
 
 
+@pytest.mark.parametrize(
+    ("admitted", "synced", "late"),
+    [
+        (("True", ""), ("True", ""), ""),
+        (("True", ""), ("Unknown", "written without a controller"), ""),
+        (
+            ("False", "'descripton' is no key"),
+            ("False", "its newest text is refused"),
+            "'descripton' is no key",
+        ),
+        (
+            ("True", ""),
+            ("False", "its file is gone, but agent/x uses it"),
+            "its file is gone, but agent/x uses it",
+        ),
+    ],
+)
+def test_the_summary_says_why_a_newest_form_is_not_in_force(
+    tmp_path: Path, admitted: tuple[Any, str], synced: tuple[Any, str], late: str
+) -> None:
+    board = Board(tmp_path, Clock())
+    conditions = (
+        Condition("Admitted", admitted[0], "UnknownField", admitted[1]),
+        Condition("Ready", "True", "Running", "its process runs"),
+        Condition("Synced", synced[0], "LastGoodRetained", synced[1]),
+    )
+    board.publish([replace(status("a"), conditions=conditions)])
+    board.summary(Summary(configuration="/c"))
+    assert read(tmp_path, "summary.json")["objects"][0]["late"] == late
+
+
 def test_a_full_disk_is_one_line_in_the_log_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

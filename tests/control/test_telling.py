@@ -225,6 +225,41 @@ def test_an_agent_is_ready_by_earlier_routes_only_while_these_serve(served: str)
     }[served] == _ready_of(told[clerk])
 
 
+_ENDED = "its process ended with signal 9 and nobody asked for that: the next call starts it"
+
+
+@pytest.mark.parametrize(
+    ("reason", "ready"),
+    [
+        (
+            None,
+            (
+                "True",
+                "ProcessVanished",
+                "its process ended with signal 9 and nobody asked for that: the next call starts it",
+            ),
+        ),
+        ("CrashLoop", ("False", "CrashLoop", "words")),
+    ],
+)
+def test_what_ended_unasked_is_ready_for_the_next_call_unless_it_does_so_again_and_again(
+    reason: Any, ready: tuple[str, str, str]
+) -> None:
+    clerk, good = ObjectRef(Kind.AGENT, "clerk"), ObjectRef(Kind.BINDING, "good")
+    controller = Controller()
+    controller.edit([agent("clerk", {"ocr": "good"})])
+    controller.serving = serving.serve(controller.desired.table, controller.serving, ())
+    (name,) = [one for one in controller.desired.recipes if one.binding == "good"]
+    controller.instances[name] = InstanceSeen(
+        str(name), "failed", None, last_exit="signal 9", reason=reason, message="words", vanished=True
+    )
+    told = by_ref(Teller().tell(_facts(controller)).changed)
+    assert _ready_of(told[good]) == ready
+    assert _ready_of(told[clerk])[0] == ready[0]
+    linked = next(one for one in told[good].conditions if one.type == "Linked")
+    assert (linked.status, linked.reason) == ("False", ready[1])
+
+
 def _facts(controller: Controller) -> Facts:
     unproven = serving.to_prove(controller.desired.table, controller.serving, ())
     seen = {one.name: one for one in controller.instances.values()}

@@ -94,6 +94,7 @@ def row(name: str, ready: str = "True", reason: str = "ReconcileSuccess", **more
         "line": 0,
         "column": 0,
         "synced": "True",
+        "late": "",
         "usedBy": [],
     }
     return {"kind": kind, "name": plain, "ready": ready, "reason": reason, **usual, **more}

@@ -26,6 +26,7 @@ _MIXED = (
     fakes.row(
         "binding/ocr-fast",
         synced="False",
+        late="'descripton' is not a key of a binding",
         reason="Idle",
         message="the first call starts it",
         line=6,
