@@ -24,6 +24,7 @@ _COULD_NOT = {
     "get",
     "describe",
     "wait",
+    "reconcile",
 }  # 2 means "could not run"
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141

@@ -88,10 +88,24 @@ class Standing:
         conditions = _records(self.summary.get("conditions"))
         return not self.objects and any(one.get("status") == "False" for one in conditions)
 
+    @property
+    def is_unread(self) -> bool:
+        """True when nothing of the newest revision counts: it is refused, or cannot be read now."""
+        conditions = _records(self.summary.get("conditions"))
+        unread = ("SourceRefused", "SourceUnavailable", "SourceBusy")
+        return any(one.get("status") == "False" and one.get("reason") in unread for one in conditions)
+
     def since_s(self) -> float:
         """How long ago the summary was written, by its own words where it has them."""
         written = instant(str(self.summary.get("at", "")))
         return self.age_s if written is None else max(0.0, time.time() - written)
+
+    def applied_s(self) -> float:
+        """How long ago what is applied was, by the history; else how long ago the summary was written."""
+        newest = next(iter(_records(self.summary.get("history"))), {})
+        is_it = newest.get("revision") == self.summary.get("lastAppliedRevision")
+        at = instant(str(newest.get("at", ""))) if is_it else None
+        return self.since_s() if at is None else max(0.0, time.time() - at)
 
 
 def read(given: str | None) -> Standing:

@@ -133,24 +133,23 @@ def _header(seen: Standing, paint: columns.Paint) -> str:
         for kind in ("agent", "binding")
     ]
     counts.append(columns.counted(sum(bool(one.get("pid")) for one in seen.instances), "instance"))
-    verb = "applied" if seen.lives else "written"
     config = usage.path_shown(seen.config)
-    first = ["config", config, revision(applied), f"{verb} {columns.age(seen.since_s())} ago"]
+    first = ["config", config, revision(applied), f"applied {columns.age(seen.applied_s())} ago"]
     text = columns.table([[*first, " · ".join(counts)]], paint, [["bold", "", "", "", ""]])
     if not seen.lives:
-        text += paint("no controller runs", "red") + (
-            f": this is what was so {columns.age(seen.age_s)} ago. Start one with 'handlerd -c {config}'\n"
-        )
+        then = f"this is what was so {columns.age(seen.since_s())} ago"
+        text += paint("no controller runs", "red") + f": {then}. Start one with 'handlerd -c {config}'\n"
     attempted = str(summary.get("lastAttemptedRevision") or "")
     if attempted and applied and attempted != applied and not summary.get("rollback"):
-        text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied whole\n"
+        whole = "" if seen.is_unread else " whole"
+        text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied{whole}\n"
     for one in records(summary.get("conditions")):
         if one.get("message"):
             word = "drift " if one.get("type") == "Drifted" else "source"
             plain = one.get("reason") == "ReconcileSuccess"
             told = one.get("message") if plain else f"{one.get('reason')}: {one.get('message')}"
             colour = "red" if one.get("status") == "False" else "yellow"
-            text += f"{paint(word, colour)}   {columns.shown(told)}\n"
+            text += f"{paint(word, colour)}   {columns.shown(revisions.shortened(str(told)))}\n"
     if summary.get("dirty") and not revisions.parts(applied).edits:
         text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
     return text
@@ -180,13 +179,8 @@ def _footer(seen: Standing, paint: columns.Paint) -> str:
         return f"All {whole} objects {many} ready.\n" if whole > 1 else f"The one object {one} ready.\n"
     verb = one if len(found) == 1 else many
     late = all(row.get("ready") == "True" for row in seen.objects) and not broken
-    state = (
-        "not in its newest form"
-        if late and len(found) == 1
-        else "not in their newest form"
-        if late
-        else "not ready"
-    )
+    its = "its" if len(found) == 1 else "their"
+    state = f"not in {its} newest form" if late else "not ready"
     said = f"{len(found)} of {columns.counted(whole, 'object')} {verb} {state}."
     known = any(_name(row) == found[0] for row in seen.objects)
     hint = f"handler describe {found[0]}" if known else "handler validate"

@@ -10,6 +10,7 @@ _REVISION = re.compile(
     r"(?P<branch>.*)@(?P<algorithm>sha1|sha256):(?P<name>[0-9a-f]+)(?:\+(?P<edits>(?:dirty|unchecked):[0-9a-z:]*))?",
     re.DOTALL,
 )
+_LONG = re.compile(r"@(?:sha1|sha256):([0-9a-f]{7})[0-9a-f]{33,}(\+(?:dirty|unchecked):[0-9a-z:]*)?")
 _SHORTEST = 4  # hex digits that may stand for a commit
 
 
@@ -44,6 +45,11 @@ def parts(revision: str) -> Parts:
         if found
         else Parts(revision)
     )
+
+
+def shortened(text: str) -> str:
+    """A sentence with the revisions in it as people read them: ``main@4f2c1aa``, ``main@4f2c1aa +edits``."""
+    return _LONG.sub(lambda found: f"@{found[1]}" + (" +edits" if found[2] else ""), text)
 
 
 def look_alike(one: str, other: str) -> bool:

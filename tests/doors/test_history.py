@@ -191,4 +191,4 @@ def test_reconcile_asks_the_controller_and_tells_what_it_did(world: World) -> No
         "Held back until 'handler apply': binding/old.\n"
     )
     assert (ran.code, ran.out) == (0, "")
-    assert world.handler("reconcile").code == 1, "no controller runs"
+    assert world.handler("reconcile").code == 2, "it could not run, as apply and diff"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -121,6 +122,24 @@ def test_a_newer_tree_and_an_unreadable_source_are_told(world: World, golden: Go
         conditions=[condition],
     )
     golden("status-source", world.handler("status", "-c", "config").out)
+
+
+def test_a_refused_commit_moves_no_time_and_is_told_in_short_names(world: World) -> None:
+    refused, applied = f"main@sha1:{'999aaab' + '0' * 33}", f"main@sha1:{'4f2c1aa' + '0' * 33}"
+    at = (datetime.now(UTC) - timedelta(hours=3, seconds=5)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    condition = {"type": "Synced", "status": "False", "reason": "SourceRefused"}
+    fakes.write_status(
+        world.state,
+        fakes.row("agent/reviewer"),
+        lastAttemptedRevision=refused,
+        lastAppliedRevision=applied,
+        conditions=[{**condition, "message": f"{refused} is refused: it is not signed"}],
+        history=[{"revision": applied, "at": at}],
+    )
+    out = world.handler("status", "-c", "config").out
+    assert "main@4f2c1aa   applied 3h ago" in out
+    assert "newest   main@999aaab is not applied\n" in out
+    assert "source   SourceRefused: main@999aaab is refused: it is not signed\n" in out
 
 
 def test_what_is_to_be_said_of_a_source_that_is_applied_is_told(world: World) -> None:
