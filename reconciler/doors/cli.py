@@ -86,7 +86,7 @@ def _diff(settings: usage.Settings, rev: str, detailed: bool) -> int:  # noqa: F
       handler diff
       handler diff --rev main~1..main -o json
 
-    Exit: 0 nothing would change, 1 something would, 2 error or anything refused.
+    Exit: 0 nothing would change, 1 something would, 2 error, or anything refused or held back (PruneBlocked).
     """
     from reconciler.doors import changing
 
@@ -112,7 +112,8 @@ def _apply(settings: usage.Settings, /, prune: str | None, **flags: bool) -> int
     Asks before anybody loses service: an open session, an agent, a running instance that nothing replaces.
     Where nobody can be asked (--no-input, no terminal), nothing is applied without -y.
 
-    Exit: 0 applied (and ready, with --wait), 1 something refused, 2 error, 3 applied but not ready in time.
+    Exit: 0 applied (and ready, with --wait), 1 something refused, 2 error, 3 applied, and not ready: in time,
+    or at all since what was to serve failed.
     """
     from reconciler.doors import changing
 

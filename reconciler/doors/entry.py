@@ -81,9 +81,10 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
     if command == "help":
         return _run(settings, [*rest, "--help"])
     if command in _TABLES and not {"-w", "--watch"} & set(rest):
-        from reconciler.doors import tables  # noqa: PLC0415
+        from reconciler.doors import tables, whole  # noqa: PLC0415
 
-        return tables.run(command, settings, rest)
+        is_whole = command == "describe" and "configuration" in rest
+        return whole.run(settings, rest) if is_whole else tables.run(command, settings, rest)
     if command == "call":
         from reconciler.doors import call  # noqa: PLC0415
 

@@ -70,9 +70,8 @@ def _reconcile(settings: usage.Settings, subject: str) -> int:
     "--for",
     "wanted",
     metavar="TYPE[=STATUS]",
-    default="Ready",
-    show_default=True,
-    help="A condition, or Deleted.",
+    default="",
+    help="A condition, or Deleted. Default: Ready; of the configuration Synced.",
 )
 @click.option("--revision", default="", help="… and of this revision, whole or the beginning of its commit.")
 @click.pass_obj
@@ -84,8 +83,8 @@ def _wait(settings: usage.Settings, subject: str, wanted: str, revision: str) ->
       handler wait configuration --for=Synced --revision 4f2c1aa
       handler wait binding/old --for=Deleted
 
-    Exit: 0 reached, 1 it will not be by itself (its newest form is refused, a person must act), 2 error,
-    3 not in time (--timeout SECONDS; 120).
+    Exit: 0 reached, 1 it will not be by itself (its newest form is refused, a person must act), 2 error, no
+    such object or no controller for ten seconds, 3 not in time (--timeout SECONDS; 120).
     """
     from reconciler.doors import waiting
 

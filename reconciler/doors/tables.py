@@ -41,7 +41,7 @@ or 'all'. Names are kind/name or plain names.
   Exit: 0 found, 1 no such object, 2 wrong command line or the status cannot be read
 """,
     "describe": """\
-Usage: handler describe KIND/NAME [-o json]
+Usage: handler describe KIND/NAME|configuration [-o json]
 
 Everything about one object: its file, its conditions and since when, its problems with why and mend, its
 instances, who uses it.

@@ -30,7 +30,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("check", "agent/NAME", "an exit code for cron: can this agent be served now?"),
     ("status", "[-w]", "one screen: what is ready, what is not, and why"),
     ("get", "KIND [NAME]", "a table of one kind of object"),
-    ("describe", "KIND/NAME", "everything about one object"),
+    ("describe", "KIND/NAME|configuration", "everything about one object, or the whole"),
     ("trace", "AGENT INTERFACE", "which line selected which binding, and why not the others"),
     ("explain", "CODE|WORD|KEY", "what a problem's code, a reason, a state or a key means"),
     ("call", "TOOL [KEY=VALUE…]", "call a tool as an agent would"),

@@ -1,6 +1,7 @@
 """``handler wait``: returns when an object is as it should be, or cannot become so by itself.
 
-It reads status files, when they change, and asks nobody; a controller that starts meanwhile is waited for. A
+It reads status files, when they change, and asks nobody; a controller that starts meanwhile is waited for,
+and a file that was saved a moment ago, but not for long: then nobody is going to make it so. A
 condition counts once it is about the newest form (kstatus): an object that serves by an earlier form is not
 yet ready, and one whose newest form is refused ends the wait.
 """
@@ -21,9 +22,11 @@ from reconciler.model.status import ConditionType
 _WAIT_S = 120.0
 _POLL_S = 0.05  # two stats
 _LOOK_S = 1.0  # a controller that ends changes no file
+_HOPE_S = 10.0  # for a controller that was started beside us, and a file it has not seen
 _WHOLE = "configuration"
 _GONE = "Deleted"
 _BY_FILES = ("Admitted", "Supported", _GONE)  # true whether or not a controller keeps it so
+_OF_OBJECTS = ("Ready", "Admitted", "Supported", _GONE)  # never of the configuration as a whole
 _HELD = ("PruneBlocked", "AwaitingApply")  # its file is gone, and it stays until a person says otherwise
 _ENDS = ("Ready", "Synced", "Admitted")  # what a refused form never comes to be
 
@@ -45,15 +48,19 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found: ``reached``, or ``failed`` for good, or neither; and why."""
+    """What was found: ``reached``, or ``failed`` for good, or neither; and why. ``vain``: as it stands,
+    nobody is going to make it so.
+    """
 
     reached: bool = False
     failed: bool = False
     why: str = ""
+    vain: bool = False
 
 
 def wish(subject: str, wanted: str, revision: str) -> Wish:
-    """Read the words of a command line; raises ``usage.Usage``."""
+    """Read the words of a command line ("" for what is usually ``wanted``); raises ``usage.Usage``."""
+    wanted = wanted or ("Synced" if subject == _WHOLE else "Ready")
     word, _, status = wanted.partition("=")
     known = {one.lower(): one for one in (*get_args(ConditionType), _GONE)} | {"delete": _GONE}
     condition = known.get(word.lower())
@@ -63,6 +70,8 @@ def wish(subject: str, wanted: str, revision: str) -> Wish:
     if truth not in ("True", "False", "Unknown") or (status and condition == _GONE):
         raise usage.Usage(f"--for={word} may be True, False or Unknown, not '{status}'")
     if subject == _WHOLE:
+        if condition in _OF_OBJECTS:
+            raise usage.Usage(f"{condition} is said of objects: of the whole, wait for Synced")
         return Wish(_WHOLE, "", condition, truth, revision)
     kind, slash, name = subject.partition("/")
     if not slash or not name:
@@ -77,7 +86,7 @@ def run(settings: usage.Settings, asked: Wish) -> int:
     if not known and (absent := folders.absent(config, usage.path_shown(config))):
         raise usage.Stopped(absent)
     limit = settings.timeout_s or _WAIT_S
-    until, looked, told = time.monotonic() + limit, 0.0, ""
+    until, looked, told, hoped = time.monotonic() + limit, 0.0, "", time.monotonic()
     files: tuple[object, ...] = ()
     while True:
         now, there = time.monotonic(), _signatures(state, asked)
@@ -85,9 +94,13 @@ def run(settings: usage.Settings, asked: Wish) -> int:
             seen, looked, files = _look(settings, asked), now, there
             if seen.reached or seen.failed:
                 return _ended(settings, asked, seen)
+            hoped = hoped if seen.vain else now
+            if now - hoped >= _HOPE_S:
+                raise usage.Stopped(
+                    f"{asked.subject} will not be {_wanted(asked)}: {columns.shown(seen.why)}"
+                )
             if seen.why != told and not settings.quiet:
-                sys.stderr.write(f"waiting for {asked.subject}: {columns.shown(seen.why)}\n")
-                sys.stderr.flush()
+                _tell(asked, seen)
                 told = seen.why
         if now >= until:
             sys.stderr.write(
@@ -97,17 +110,23 @@ def run(settings: usage.Settings, asked: Wish) -> int:
         time.sleep(min(_POLL_S, max(until - now, 0)))
 
 
+def _tell(asked: Wish, seen: Seen) -> None:
+    sys.stderr.write(f"waiting for {asked.subject}: {columns.shown(seen.why)}\n")
+    sys.stderr.flush()
+
+
 def verdict(asked: Wish, seen: Standing, document: dict[str, object] | None) -> Seen:
     """What the status says of a wish. ``document`` is the object's own file (for the whole: the summary)."""
     if seen.is_starting:
         return Seen(why="the controller is starting")
     if not seen.lives and asked.condition not in _BY_FILES:
-        return Seen(why="no controller runs")
+        return Seen(why="no controller runs ('handlerd' starts one)", vain=True)
     applied = str(seen.summary.get("lastAppliedRevision") or "")
     if asked.revision and not revisions.is_meant(applied, asked.revision):
         return _elsewhere(asked.revision, applied, seen.summary)
     if document is None:
-        return Seen(reached=asked.condition == _GONE, why="there is no such object")
+        why = f"there is no {asked.subject} in the configuration"
+        return Seen(reached=asked.condition == _GONE, why=why, vain=not asked.revision)
     if asked.condition == _GONE:
         one = verdicts.conditions(document).get("Synced", {})
         held = one.get("reason") in _HELD
@@ -135,7 +154,9 @@ def _condition(asked: Wish, document: dict[str, object]) -> Seen:
     one = found.get(
         asked.condition, {"status": "Unknown", "reason": "", "message": "nothing was observed yet"}
     )
-    why = f"{asked.condition}={one['status']} {one['reason']} {one['message']}".rstrip()
+    why = f"{one['reason']}: {one['message']}".strip(": ")
+    if asked.status != "True":
+        why = f"{asked.condition} is {one['status']} ({why})"
     synced = found.get("Synced", {}).get("status") != "False" and verdicts.is_newest(document)
     if asked.condition == "Ready" and asked.status == "True" and one["status"] == "True" and not synced:
         one, why = {**one, "status": "False"}, "an earlier form serves, not yet the newest"
@@ -171,7 +192,7 @@ def _look(settings: usage.Settings, asked: Wish) -> Seen:
         seen = standing.read(settings.config)
         return verdict(asked, seen, _document(settings, asked, seen))
     except standing.Unreadable as fault:
-        return Seen(why=str(fault))
+        return Seen(why=str(fault), vain=fault.starting is False)
 
 
 def _document(settings: usage.Settings, asked: Wish, seen: Standing) -> dict[str, object] | None:

@@ -386,3 +386,22 @@ def test_a_kind_may_be_said_short_or_in_the_plural() -> None:
     assert standing.kind_of("interfaces") == "interface"
     with pytest.raises(usage.Usage):
         standing.kind_of("pods")
+
+
+def test_the_configuration_as_a_whole_is_described(world: World) -> None:
+    refused = {
+        "type": "Synced",
+        "status": "False",
+        "reason": "SourceRefused",
+        "message": "commit 4f2c1aa is not signed",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    fakes.write_status(world.state, fakes.row("agent/clerk"), conditions=[refused])
+    ran = world.handler("-c", str(world.config), "describe", "configuration")
+    assert ran.code == 0
+    assert "SourceRefused" in ran.out
+    assert "commit 4f2c1aa is not signed" in ran.out
+    assert "main@sha1:4f2c1aa9d0" in ran.out
+    told = json.loads(world.handler("describe", "configuration", "-o", "json").out)
+    assert told["conditions"] == [refused]
+    assert world.handler("describe", "configuration", "agent/clerk").code == 2

@@ -41,6 +41,8 @@ def refused() -> dict[str, Any]:
         (("binding/x", "deleted", ""), Wish("binding", "x", "Deleted", "True")),
         (("binding/x", "delete", ""), Wish("binding", "x", "Deleted", "True")),
         (("configuration", "Synced", ""), Wish("configuration", "", "Synced", "True")),
+        (("configuration", "", ""), Wish("configuration", "", "Synced", "True")),
+        (("agent/clerk", "", ""), Wish("agent", "clerk", "Ready", "True")),
     ],
 )
 def test_the_words_of_a_wish(words: tuple[str, str, str], wanted: Wish) -> None:
@@ -56,6 +58,8 @@ def test_the_words_of_a_wish(words: tuple[str, str, str], wanted: Wish) -> None:
         ("agent/x", "Nice"),
         ("agent/x", "Ready=no"),
         ("agent/x", "Deleted=False"),
+        ("configuration", "Ready"),
+        ("configuration", "Deleted"),
     ],
 )
 def test_words_that_are_no_wish(words: tuple[str, str]) -> None:
@@ -93,7 +97,7 @@ def test_the_exit_codes_of_wait(world: World, line: str, code: int) -> None:
         (("False", "Starting"), 3, "is not Ready within 0.2 s"),
         (("Unknown", "Starting"), 3, "is not Ready"),
         (("False", "CrashLoop"), 3, "is not Ready"),
-        (("False", "Suspended"), 1, "will not be Ready by itself: Ready=False Suspended"),
+        (("False", "Suspended"), 1, "will not be Ready by itself: Suspended"),
         (("False", "MissingRequirement"), 1, "will not be Ready by itself"),
         (("True", "LastGoodRetained", "False"), 3, "an earlier form serves"),
     ],
@@ -199,3 +203,32 @@ def test_a_file_that_cannot_be_read_now_is_waited_for(world: World) -> None:
     ran = world.handler("wait", "agent/clerk", "--timeout", "0.2")
     assert ran.code == 3
     assert "it is not JSON" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("wait agent/maid", 2, "there is no agent/maid in the configuration"),
+        ("wait agent/maid --revision main@4f2c1aa --timeout 0.4", 3, "there is no agent/maid"),
+        ("wait agent/clerk --for Flapping --timeout 0.4", 3, "nothing was observed yet"),
+    ],
+)
+def test_a_wait_for_what_there_is_not_does_not_last(
+    world: World, monkeypatch: pytest.MonkeyPatch, line: str, code: int, words: str
+) -> None:
+    monkeypatch.setattr(waiting, "_HOPE_S", 0.05)
+    statuses(world.state, "True", "ReconcileSuccess")
+    ran = world.handler(*line.split())
+    assert ran.code == code, ran
+    assert words in ran.err
+
+
+def test_a_wait_that_no_controller_can_end_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_HOPE_S", 0.05)
+    ran = world.handler("-c", str(world.config), "wait", "agent/clerk")
+    assert ran.code == 2
+    assert "nothing was ever applied" in ran.err
+    statuses(world.state, "True", "ReconcileSuccess", whole={"controller": None})
+    ran = world.handler("wait", "agent/clerk")
+    assert ran.code == 2
+    assert "no controller runs ('handlerd' starts one)" in ran.err
