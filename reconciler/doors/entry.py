@@ -81,10 +81,7 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
     if command == "help":
         return _run(settings, [*rest, "--help"])
     if command in _TABLES and not {"-w", "--watch"} & set(rest):
-        from reconciler.doors import tables, whole  # noqa: PLC0415
-
-        is_whole = command == "describe" and "configuration" in rest
-        return whole.run(settings, rest) if is_whole else tables.run(command, settings, rest)
+        return _told_of(settings, command, rest)
     if command == "call":
         from reconciler.doors import call  # noqa: PLC0415
 
@@ -96,6 +93,16 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
     from reconciler.doors import cli  # noqa: PLC0415 - click and the rooms behind it
 
     return cli.run(settings, words)
+
+
+def _told_of(settings: usage.Settings, command: str, words: list[str]) -> int:
+    if command == "describe" and "configuration" in words:
+        from reconciler.doors import whole  # noqa: PLC0415
+
+        return whole.run(settings, words)
+    from reconciler.doors import tables  # noqa: PLC0415
+
+    return tables.run(command, settings, words)
 
 
 def _known() -> set[str]:

@@ -34,8 +34,9 @@ def text(report: Json, paint: columns.Paint, *, done: bool = False) -> str:
     after = _held(report, paint) + _behind(report, paint)
     if not changes:
         new = "Nothing changed.\n" if after else "Nothing new: what was saved is in force already.\n"
-        kept = "Nothing would change: what is removed is held back.\n" if records(report, "held") else ""
-        return (new if done else kept or "Nothing would change.\n") + after
+        blocked = any(one.get("reason") == "PruneBlocked" for one in records(report, "held"))
+        same = f"Nothing would change{': what is removed is held back' if blocked else ''}.\n"
+        return (new if done else same) + after
     sessions = {str(one.get("session")): one for one in records(report, "sessions")}
     rows, colours, below = [], [], []
     for one in changes:
