@@ -6,6 +6,7 @@ the same, the last one tells how often. It is read as a file, so no controller n
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from reconciler.doors import columns, standing, usage
 _LOOK_S = 0.2
 _MOST_BYTES = 16 * 2**20  # both files
 _WHOLE = "configuration"
+_LONG = re.compile(r"\b([0-9a-f]{7})[0-9a-f]{33}(?:[0-9a-f]{24})?\b")  # a commit or a content, whole
+_OBJECT, _REASON = 28, 18  # cells of a stream's columns, which cannot know what is to come
 
 Event = dict[str, object]
 
@@ -37,8 +40,10 @@ def run(settings: usage.Settings, subject: str, count: int, *, watch: bool, look
         text = _tail(Path(f"{path}.1"), _MOST_BYTES // 2) + (held.read() if held else b"")
         _print(settings, list(_last(_events(text), about))[-count:] if count else [], whole=not watch)
         if watch:
+            shown = _forward if settings.output != "json" else list
             for found in _coming(path, held, files, looks):
-                _print(settings, [one for one in found if about in ("", one.get("object"))], whole=False)
+                mine = [one for one in found if about in ("", one.get("object"))]
+                _print(settings, shown(mine), whole=False)
     return 0
 
 
@@ -73,6 +78,12 @@ def _last(found: Iterator[Event], about: str) -> list[Event]:
     return sorted(kept.values(), key=lambda one: str(one.get("timestamp")))
 
 
+def _forward(found: list[Event]) -> list[Event]:
+    """What came, for people: a repeat's count, which is written when something newer was, is left out."""
+    newest = max((str(one.get("timestamp")) for one in found if one.get("count") in (None, 1)), default="")
+    return [one for one in found if one.get("count") in (None, 1) or str(one.get("timestamp")) >= newest]
+
+
 def _print(settings: usage.Settings, found: list[Event], *, whole: bool) -> None:
     if settings.output == "json":
         if whole:
@@ -97,9 +108,16 @@ def _table(settings: usage.Settings, found: list[Event], *, headed: bool) -> Non
         often = f" ({times} times)" if isinstance(times, int) and times > 1 else ""
         bad = one.get("severity") == "Warning"
         facts = [_when(one, headed=headed), "!" if bad else "", one.get("object"), one.get("reason")]
-        rows.append([*map(str, facts), f"{one.get('message')}{often}"])
+        cells = list(map(str, facts))
+        if not headed:
+            cells[1], cells[2], cells[3] = cells[1] or " ", cells[2].ljust(_OBJECT), cells[3].ljust(_REASON)
+        rows.append([*cells, f"{_LONG.sub(_shortened, str(one.get('message')))}{often}"])
         colours.append(["grey", "yellow", "", "yellow" if bad else "", ""])
     sys.stdout.write(columns.table(rows, paint, colours))
+
+
+def _shortened(found: re.Match[str]) -> str:
+    return found[1]
 
 
 def _when(one: Event, *, headed: bool) -> str:

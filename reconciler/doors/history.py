@@ -87,17 +87,26 @@ def _revisions(found: list[dict[str, object]]) -> list[list[str]]:
 
 def _forms(found: list[dict[str, object]], in_force: str) -> list[list[str]]:
     rows = [["", "FORM", "STATUS", "SINCE", "TIMES", "TOOK"]]
+    serves = next((one for one in found if _serves(one, in_force, found)), None)
     for one in found:
-        mark = "*" if one.get("digest") == in_force else ""
+        mark = "*" if one is serves else ""
         rows.append([mark, _short(one), str(one.get("status")), *_told(one)])
     return rows
+
+
+def _serves(one: dict[str, object], in_force: str, found: list[dict[str, object]]) -> bool:
+    """The form that serves: the one in force, or while that waits for its proof the last that was applied."""
+    waits = any(row.get("digest") == in_force and row.get("status") == "Waiting" for row in found)
+    return one.get("status") == "Applied" if waits else one.get("digest") == in_force
 
 
 def _told(one: dict[str, object]) -> list[str]:
     at = standing.instant(str(one.get("at") or ""))
     age = "-" if at is None else f"{columns.age(time.time() - at)} ago"
     seconds = one.get("seconds")
-    took = f"{seconds:.2g} s" if isinstance(seconds, int | float) and seconds >= 0.001 else "-"
+    took = "-"
+    if isinstance(seconds, int | float) and seconds >= 0.001:
+        took = f"{seconds:.2g} s" if seconds >= 0.1 else "< 0.1 s"
     return [age, str(one.get("count")), took]
 
 

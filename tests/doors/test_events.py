@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.control.journal import Journal
-from reconciler.doors import events
+from reconciler.doors import events, usage
 from tests.doors.conftest import World
 
 
@@ -100,8 +100,6 @@ def test_what_comes_is_followed_over_the_change_of_files(
 
 
 def test_watching_prints_a_line_an_event(world: World, journal: Journal, capsys: Any) -> None:
-    from reconciler.doors import usage
-
     settings = usage.Settings()
     settings.config, settings.output = str(world.config), "json"
     with pytest.MonkeyPatch.context() as patch:
@@ -110,6 +108,24 @@ def test_watching_prints_a_line_an_event(world: World, journal: Journal, capsys:
         assert events.run(settings, "", 50, watch=True, looks=1) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["reason"] for line in lines] == ["CrashLoop", "ReconcileSuccess"]
+
+
+def test_a_table_shortens_digests_and_a_stream_keeps_its_columns_and_its_direction(
+    world: World, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digests = ("4f2c1aa" + "0" * 33, "9d3b2cc" + "1" * 57)
+    journal.event("agent/a", "Normal", "Idle", f"main@sha1:{digests[0]} is not {digests[1]}")
+    assert "main@sha1:4f2c1aa is not 9d3b2cc" in world.handler("events").out
+    assert digests[0] in told(world)[-1]["message"]
+    first = {"object": "agent/a", "reason": "Idle", "message": "x", "timestamp": "2026-01-01T00:00:05Z"}
+    late = {**first, "count": 7, "message": "late", "timestamp": "2026-01-01T00:00:01Z"}
+    long = {**first, "object": "connector/ocr-tesseract", "reason": "ReconcileSuccess"}
+    assert events._forward([first, late, long]) == [first, long]
+    settings = usage.Settings()
+    for one in (first, long):
+        events._print(settings, [one], whole=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len({line.rindex("x") for line in lines}) == 1
 
 
 def test_nothing_is_read_beyond_a_bound(tmp_path: Path) -> None:

@@ -102,6 +102,13 @@ def test_the_forms_of_an_object_are_listed(world: World) -> None:
     lines = world.handler("history", "b/ocr").out.splitlines()
     assert lines[1].split()[:2] == ["01", "Refused"]
     assert lines[2].split()[:3] == ["*", "00", "Applied"]
+    waiting = [{**forms[0], "digest": "sha256:00", "status": "Waiting", "seconds": 0.0024}]
+    waiting.append({**forms[1], "digest": "sha256:02"})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"history": waiting}))
+    lines = world.handler("history", "b/ocr").out.splitlines()
+    assert lines[1].split()[:2] == ["00", "Waiting"]
+    assert "< 0.1 s" in lines[1]
+    assert lines[2].split()[:3] == ["*", "02", "Applied"], "which serves until the other answers"
     assert world.handler("history", "binding/other").code == 1
     assert world.handler("history", "ocr").code == 2
 
