@@ -9,7 +9,7 @@ import os
 _ESC = "\x1b["
 _CODES = {"green": "32", "red": "31", "yellow": "33", "blue": "34", "grey": "2", "bold": "1"}
 _GAP = "   "
-_LEAST = 12  # cells of a column that is cut: fewer would tell nothing
+_LEAST = 20  # cells of a column that is cut: fewer would tell nothing
 
 
 class Paint:
@@ -77,16 +77,28 @@ def table(
 
 
 def _cut(rows: list[list[str]], column: int, room: int) -> None:
-    """Shorten the cells of one column until every line has at most ``room`` cells (or it has 12)."""
+    """Shorten the cells of one column until every line has at most ``room`` cells (or it has ``_LEAST``);
+    then those of the last column from their left, so that a place keeps its line.
+    """
     count = max((len(row) for row in rows), default=0)
-    widths = [max((width(row[at]) for row in rows if at < len(row)), default=0) for at in range(count)]
-    over = sum(widths) + len(_GAP) * (count - 1) - room
-    if column >= count or over <= 0:
+    if column >= count:
         return
-    most = max(_LEAST, widths[column] - over)
-    for row in rows:
-        if column < len(row) and width(row[column]) > most:
-            row[column] = row[column][: most - 1] + "…"
+    for at, least in ((column, _LEAST), (count - 1, _LEAST)):
+        widths = [max((width(row[n]) for row in rows if n < len(row)), default=0) for n in range(count)]
+        over = sum(widths) + len(_GAP) * (count - 1) - room
+        most = max(least, widths[at] - over)
+        for row in rows if over > 0 else ():
+            if at < len(row) and width(row[at]) > most:
+                row[at] = row[at][: most - 1] + "…" if at == column else "…" + row[at][1 - most :]
+
+
+def folded(text: str, indent: int, room: int | None) -> str:
+    """A text on lines of at most ``room`` cells, all but the first indented; as it is without ``room``."""
+    if room is None or indent + width(text) <= room:
+        return text
+    import textwrap  # noqa: PLC0415 - a live screen alone needs it
+
+    return f"\n{' ' * indent}".join(textwrap.wrap(text, max(_LEAST, room - indent)))
 
 
 def age(seconds: float) -> str:

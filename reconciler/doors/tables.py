@@ -107,7 +107,7 @@ def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False, room: in
         rows.append(row)
         colours.append([colour, "", colour, "", "grey"])
     fit = None if room is None else (_DETAIL, room)
-    text = _header(seen, paint) + columns.table(rows, paint, colours, fit=fit)
+    text = _header(seen, paint, room) + columns.table(rows, paint, colours, fit=fit)
     if fold:
         text += _folded(seen, paint)
     if wide and seen.instances:
@@ -125,7 +125,7 @@ def _rows(seen: Standing, *, fold: bool) -> list[tuple[list[str], str]]:
     return rows if fold else rows + [_row(one) for one in seen.objects if _fine(one)]
 
 
-def _header(seen: Standing, paint: columns.Paint) -> str:
+def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
     summary = seen.summary
     applied = str(summary.get("lastAppliedRevision") or summary.get("servingRevision") or "")
     counts = [
@@ -149,7 +149,8 @@ def _header(seen: Standing, paint: columns.Paint) -> str:
             plain = one.get("reason") == "ReconcileSuccess"
             told = one.get("message") if plain else f"{one.get('reason')}: {one.get('message')}"
             colour = "red" if one.get("status") == "False" else "yellow"
-            text += f"{paint(word, colour)}   {columns.shown(revisions.shortened(str(told)))}\n"
+            told = columns.folded(columns.shown(revisions.shortened(str(told))), 9, room)
+            text += f"{paint(word, colour)}   {told}\n"
     if summary.get("dirty") and not revisions.parts(applied).edits:
         text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
     return text

@@ -67,7 +67,9 @@ class _Screen:
         lines += [""] * (size.height - 1 - len(lines)) + [help_line]
         if (lines, size) != self._there:
             self._there = (lines, size)
-            self.live.update(Text.from_ansi("\n".join(lines), no_wrap=True, overflow="crop"), refresh=True)
+            self.live.update(
+                Text.from_ansi("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True
+            )
         turns = any(mark in line for line in lines)
         return _TURN_S if turns else max(0.0, self._looked + _LOOK_S - time.monotonic())
 

@@ -11,6 +11,7 @@ _REVISION = re.compile(
     re.DOTALL,
 )
 _LONG = re.compile(r"@(?:sha1|sha256):([0-9a-f]{7})[0-9a-f]{33,}(\+(?:dirty|unchecked):[0-9a-z:]*)?")
+_COMMIT = re.compile(r"(?<![:\w])([0-9a-f]{7})[0-9a-f]{33}(?:[0-9a-f]{24})?\b")
 _SHORTEST = 4  # hex digits that may stand for a commit
 
 
@@ -49,7 +50,8 @@ def parts(revision: str) -> Parts:
 
 def shortened(text: str) -> str:
     """A sentence with the revisions in it as people read them: ``main@4f2c1aa``, ``main@4f2c1aa +edits``."""
-    return _LONG.sub(lambda found: f"@{found[1]}" + (" +edits" if found[2] else ""), text)
+    text = _LONG.sub(lambda found: f"@{found[1]}" + (" +edits" if found[2] else ""), text)
+    return _COMMIT.sub(r"\1", text)
 
 
 def look_alike(one: str, other: str) -> bool:

@@ -133,13 +133,13 @@ def test_a_refused_commit_moves_no_time_and_is_told_in_short_names(world: World)
         fakes.row("agent/reviewer"),
         lastAttemptedRevision=refused,
         lastAppliedRevision=applied,
-        conditions=[{**condition, "message": f"{refused} is refused: it is not signed"}],
+        conditions=[{**condition, "message": f"{refused} is refused: it is not signed; {'c' * 40} was"}],
         history=[{"revision": applied, "at": at}],
     )
     out = world.handler("status", "-c", "config").out
     assert "main@4f2c1aa   applied 3h ago" in out
     assert "newest   main@999aaab is not applied\n" in out
-    assert "source   SourceRefused: main@999aaab is refused: it is not signed\n" in out
+    assert "source   SourceRefused: main@999aaab is refused: it is not signed; ccccccc was\n" in out
 
 
 def test_what_is_to_be_said_of_a_source_that_is_applied_is_told(world: World) -> None:

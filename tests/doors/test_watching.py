@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.doors import watching
+from reconciler.doors import columns, watching
 from tests.doors import fakes
 from tests.doors.conftest import World
 
@@ -132,3 +132,15 @@ def test_only_what_is_starting_turns() -> None:
     )
     for line in ("✗ binding/x   NotReady   Progressing…", "… 12 more lines", "✓ binding/x   Ready"):
         assert watching._turned(line, "⠋") == line
+
+
+def test_a_narrow_screen_cuts_no_place_and_no_word_of_the_source() -> None:
+    rows = [["✗", "agent/reader", "NotReady", "why " * 30, "agents/a-long-name-of-an-agent.toml:16:12"]]
+    (line,) = columns.table(rows, columns.Paint("never", tty=False), fit=(3, 80)).splitlines()
+    assert columns.width(line) <= 80
+    assert "why why why" in line
+    assert line.endswith(".toml:16:12")
+    told = columns.folded("a commit that nobody signed is refused " * 5, 9, 80)
+    assert all(columns.width(one) <= 80 for one in told.splitlines())
+    assert " ".join(told.split()) == ("a commit that nobody signed is refused " * 5).strip()
+    assert columns.folded("short", 9, 80) == columns.folded("short", 9, None) == "short"
