@@ -152,7 +152,8 @@ def _ready(
         case Kind.AGENT:
             return _agent_ready(index, ref)
         case _:
-            return _whole(facts, "Admitted", "")
+            missing = facts.admission.absent.get(ref, ())
+            return _whole(facts, "Admitted", f"but {_not_built(missing)}" if missing else "")
 
 
 def _whole(facts: Facts, reason: Reason, message: str) -> Condition:
@@ -212,7 +213,8 @@ def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
             return Condition("Ready", "False", found.reason, f"{binding} is not ready: {found.message}")
         if found.status == "Unknown" and facts.running:
             return Condition("Ready", "Unknown", found.reason, f"{binding}: {found.message}")
-    return _whole(facts, "ReconcileSuccess", "")
+    served = facts.admission.selections.get(ref.name)
+    return _whole(facts, "ReconcileSuccess", "" if served else "no service is bound: it has nothing to call")
 
 
 def _not_served(index: Index, ref: ObjectRef) -> Condition | None:

@@ -1,6 +1,7 @@
 """Telling what changed, again and again, adds up to telling everything of the newest facts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -258,6 +259,21 @@ def test_what_ended_unasked_is_ready_for_the_next_call_unless_it_does_so_again_a
     assert _ready_of(told[clerk])[0] == ready[0]
     linked = next(one for one in told[good].conditions if one.type == "Linked")
     assert (linked.status, linked.reason) == ("False", ready[1])
+
+
+def test_what_cannot_serve_says_so_though_nothing_is_wrong_with_it() -> None:
+    controller = Controller()
+    controller.edit([agent("idler", {}), agent("clerk", {"ocr": "good"})])
+    controller.serving = serving.serve(controller.desired.table, controller.serving, ())
+    facts = _facts(controller)
+    good = ObjectRef(Kind.CONNECTOR, "ocr-good")
+    absent = {**facts.admission.absent, good: ("runtime.mcp",)}
+    told = by_ref(Teller().tell(replace(facts, admission=replace(facts.admission, absent=absent))).changed)
+    words = "but this release does not have what it uses: runtime.mcp"
+    assert _ready_of(told[good]) == ("True", "Admitted", words)
+    idler = _ready_of(told[ObjectRef(Kind.AGENT, "idler")])
+    assert idler == ("True", "ReconcileSuccess", "no service is bound: it has nothing to call")
+    assert _ready_of(told[ObjectRef(Kind.AGENT, "clerk")])[2] == ""
 
 
 def _facts(controller: Controller) -> Facts:
