@@ -191,9 +191,7 @@ async def main_job() -> None:
         step("The engine behind it is swapped: one value in one file")
         handler("rebind", "clerk", "ocr", "ocr-rapid")
         git("commit", "--quiet", "-am", "clerk: read with the other engine")
-        say(
-            "  (the new engine must be installed, start and answer before it serves, which takes most of this;"
-        )
+        say("  (the new engine is installed, started and must answer before it serves: that takes time;")
         say("   the first time its packages are fetched, and meanwhile the earlier engine serves)")
         handler("apply", "--wait", "--timeout", str(_DEADLINE_S))
 
