@@ -167,7 +167,12 @@ def _counted(counts: Mapping[str, int], wrong: Iterable[Key]) -> list[list[str]]
 
 
 def _instance(one: Mapping[str, Any]) -> list[str]:
-    facts = [one.get(key) for key in ("name", "phase", "pid", "restarts")]
+    phase, lives = one.get("phase"), bool(one.get("pid"))
+    if phase in ("ready", "idle") and lives:
+        phase = "running"  # as the screen says it
+    elif phase == "declared" and not lives:
+        phase = "stopped"
+    facts = [one.get("name"), phase, one.get("pid"), one.get("restarts")]
     return ["" if fact is None else str(fact) for fact in facts]
 
 

@@ -274,7 +274,10 @@ def _daemon_status(settings: usage.Settings) -> int:
 @_daemon.command("stop")
 @click.pass_obj
 def _daemon_stop(settings: usage.Settings) -> int:
-    """Stop the controller and wait until it has (see --timeout; default 20 s)."""
+    """Stop the controller and wait until it has.
+
+    See --timeout; default 20 s.
+    """
     from reconciler.doors import controlling
 
     return controlling.stop_daemon(settings)
@@ -283,10 +286,10 @@ def _daemon_stop(settings: usage.Settings) -> int:
 @_daemon.command("adopt")
 @click.pass_obj
 def _daemon_adopt(settings: usage.Settings) -> int:
-    """Take over what HANDLER_STATE holds: the configuration was moved or renamed.
+    """Take over the state of a configuration that was moved.
 
-    A state folder belongs to the configuration that used it first; another one is refused. Stop the
-    controller before.
+    Where HANDLER_STATE names its folder, and the configuration has another path now. A state folder belongs
+    to the configuration that used it first; another one is refused. Stop the controller before.
 
     \b
       mv ~/old ~/new && HANDLER_STATE=/srv/state handler -c ~/new daemon adopt

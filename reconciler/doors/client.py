@@ -24,7 +24,7 @@ class Client:
     """The controller of one configuration. A connection is made for each question."""
 
     def __init__(self, given: str | None) -> None:
-        self.config, _, run = folders.places(given)
+        self.config, self._state, run = folders.places(given)
         self.path = f"{run}/control.sock"
 
     def ask(self, method: str, params: lines.Json, timeout_s: float = ANSWER_S) -> lines.Json:
@@ -63,4 +63,18 @@ class Client:
             return f"cannot reach the controller of {shown}: {os.strerror(error.errno or 0)} ({self.path})"
         if absent := folders.absent(self.config, shown):
             return absent
+        if pid := self._holder():
+            return (
+                f"the controller of {shown} (pid {pid}) does not answer at {self.path}: it starts or "
+                "stops, or somebody removed that socket, which it makes anew within reconcile.resyncSeconds"
+            )
         return f"no controller runs for {shown}: start one with 'handlerd -c {shown}'"
+
+    def _holder(self) -> int:
+        """The process that holds the state folder, or 0."""
+        from pathlib import Path  # noqa: PLC0415 - not needed where a controller answers
+
+        from reconciler.control import lock  # noqa: PLC0415
+
+        owner = lock.owner(Path(self._state))
+        return owner.pid if owner else 0

@@ -178,12 +178,12 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def path_shown(path: str, *, anywhere: bool = False) -> str:
-    """A path as a person would type it here: relative when it is near, else below ``~``, else whole.
+    """A path as a person would type it here: relative when it is below, else from ``~``, else whole.
 
     ``anywhere``: as it holds in every folder, for what is typed later.
     """
     here = os.getcwd()  # noqa: PTH109 - pathlib is a third of a status
-    if not anywhere and (path == here or path.startswith(here + os.sep)):
+    if not anywhere and path.startswith(here + os.sep):
         return f".{path[len(here) :]}"
     home = os.environ.get("HOME", "")
     return f"~{path[len(home) :]}" if home and path.startswith(home + os.sep) else path

@@ -1,11 +1,13 @@
 """The control client and the commands that ask a controller: answers, refusals, and none running."""
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from reconciler.control import lock
 from reconciler.doors import lines
 from tests.doors import fakes
 from tests.doors.conftest import World
@@ -105,3 +107,11 @@ def test_a_line_is_matched_to_its_question_and_notifications_are_heard(world: Wo
             line.answer(99, 0.01)
         line.close()
     assert seen == []
+
+
+def test_a_controller_whose_socket_is_gone_is_not_said_to_be_none(world: World) -> None:
+    with lock.held(world.state):
+        ran = world.handler("-c", str(world.config), "daemon", "status")
+    assert ran.code == 1
+    assert f"(pid {os.getpid()}) does not answer at {world.run}/control.sock" in ran.err
+    assert "makes anew within reconcile.resyncSeconds" in ran.err
