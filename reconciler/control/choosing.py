@@ -255,7 +255,7 @@ class Chooser:
         if len(old) != len(new) or gitstore.is_ancestor(store, old, new) is False:
             return (
                 f"{new} is not a descendant of {old}, which was applied before it: it is applied, as a reset "
-                "or another branch wants it; where neither was meant, 'handler rollback' serves the one before"
+                "or a branch wants it; where neither was meant, 'handler rollback' serves the one before"
             )
         return ""
 

@@ -121,7 +121,9 @@ def why_not(path: str, given: str | None) -> str:
     offered = [_stem(name) for name in _names(folder) if name != "services.sock"]
     if interface != "services" and interface not in offered:
         return f"agent '{agent}' has no service '{interface}'; it has {', '.join(offered) or 'none'}"
-    return f"the controller does not answer at {path}: 'handler daemon status' says how it is"
+    gone = f"{path} was removed: it is made anew within reconcile.resyncSeconds, or by 'handler apply'"
+    silent = f"the controller does not answer at {path}: 'handler daemon status' says how it is"
+    return silent if os.path.lexists(path) else gone
 
 
 def _status(agent: str, given: str | None) -> str:

@@ -194,7 +194,10 @@ def _why_nothing(config: str, path: str) -> str:
     if absent := folders.absent(config, shown):
         return absent
     if pid := _owner(path.rpartition("/status/")[0]):
-        return f"the controller of {shown} (pid {pid}) is starting: ask again in a moment"
+        return (
+            f"the controller of {shown} (pid {pid}) is starting: ask again in a moment (status files that "
+            "were removed are written anew within reconcile.resyncSeconds, or by 'handler apply')"
+        )
     mend = f"run 'handlerd -c {shown}' (it needs a second to start), or 'handler apply' once"
     return f"nothing was ever applied for {shown}: {mend}"
 

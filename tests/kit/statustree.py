@@ -33,7 +33,10 @@ _LEFT_OUT = frozenset(
     ]
 )
 _SWAPS = re.compile(r"generation \d+ · handlerd .*\(pid \d+\)")
-_FOLLOWS = re.compile(r"( · )?[0-9a-f]{40} is not a descendant of [0-9a-f]{40}, which was applied before it")
+_FOLLOWS = re.compile(
+    r"( · )?[0-9a-f]{40} is not a descendant of [0-9a-f]{40}, which was applied before it: "
+    r"[^;]*; where neither was meant, 'handler rollback' serves the one before"
+)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?UTC|Z)?")
 
 
