@@ -51,6 +51,8 @@ def test_processes_that_run_end_and_end_again(place: House, shown: Shown) -> Non
             break
         ask(place, "dies")
     wait_for(lambda: reason(place, "dies") == "CrashLoop", "it ended five times")
+    log = place.state / "logs/dies.log"
+    wait_for(lambda: log.read_text().count("the model is not there") == 5, "its last word is written")
     gold(place, shown, "CrashLoop", "describe binding/dies")
 
 
