@@ -216,7 +216,7 @@ def test_a_bound_that_this_machine_does_not_have_is_said(
     async def story(controller: Controller) -> None:
         (name,) = made.runtime.declared
         seen = InstanceSeen(str(name), "idle", pid=4711, started_at="2026-11-30T10:00:00.000Z", walls=walls)
-        monkeypatch.setattr(made.runtime, "observe", lambda: (seen,))
+        monkeypatch.setattr(made.runtime, "observed", lambda: {seen.name: seen})
         monkeypatch.setattr(made.runtime, "observed", lambda: {seen.name: seen})
         controller.instance_changed(seen)
         await made.until(lambda: made.condition("binding", "a", "Contained") != {})
