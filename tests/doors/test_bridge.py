@@ -450,6 +450,8 @@ def test_the_sentence_names_what_is_missing(world: Path, listen: Listen) -> None
     assert "no service 'ocr'; it has tts" in bridge.why_not(door_of, None)
     (run / "a/clerk/ocr.sock").touch()
     assert "does not answer" in bridge.why_not(door_of, None)
+    every = run / "a/clerk/services.sock"
+    assert f"{every} was removed: it is made anew" in bridge.why_not(str(every), None)
     assert "session 'abc' is over" in bridge.why_not(str(run / "s/abc/ocr.sock"), None)
 
 
