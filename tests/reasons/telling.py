@@ -80,6 +80,8 @@ def _alike(value: Any, names: Mapping[str, str], key: str = "") -> Any:
     """The same JSON with one instant, one process id and fixed folders."""
     match value:
         case dict():
+            if value.get("phase") == "starting":  # it may be seen before its process is there, or after
+                value = value | {"pid": None, "calls": 0}
             return {one: _alike(part, names, one) for one, part in value.items() if one != "controller"} | (
                 {"controller": fakes.me()} if "controller" in value else {}
             )

@@ -1,10 +1,10 @@
 """The scope: what a path may name, and what comes of it. Forty odd paths, and an attacker who swaps."""
 
-import ctypes
 import hashlib
-import multiprocessing
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -280,11 +280,12 @@ def test_a_connector_s_output_is_one_plain_file_of_its_own(home: Path, box: int)
             left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
 
 
-def swap_for_ever(inside: str, outside: str) -> None:
-    libc = ctypes.CDLL(None)
-    exchange = 2
-    while True:
-        libc.renameat2(-100, inside.encode(), -100, outside.encode(), exchange)
+SWAPS_FOR_EVER = """
+import ctypes, os, sys
+inside, outside, libc = *map(os.fsencode, sys.argv[1:]), ctypes.CDLL(None)
+while True:
+    libc.renameat2(-100, inside, -100, outside, 2)
+"""
 
 
 @pytest.mark.slow
@@ -296,10 +297,7 @@ def test_no_swap_of_folders_and_links_leads_out(tmp_path: Path) -> None:
     (work / "dir" / "f").write_text("mine")
     (outside / "f").write_text("SECRET")
     (work / "trap").symlink_to(outside)
-    attacker = multiprocessing.get_context("spawn").Process(
-        target=swap_for_ever, args=(str(work / "dir"), str(work / "trap")), daemon=True
-    )
-    attacker.start()
+    attacker = subprocess.Popen([sys.executable, "-c", SWAPS_FOR_EVER, work / "dir", work / "trap"])
     try:
         seen = {"mine": 0, "refused": 0}
         deadline = time.monotonic() + 15
@@ -328,5 +326,5 @@ def test_no_swap_of_folders_and_links_leads_out(tmp_path: Path) -> None:
                 end = time.monotonic() + 2.5  # the attacker is at work
     finally:
         attacker.kill()
-        attacker.join()
+        attacker.wait()
     assert min(seen.values()) > 100, seen
