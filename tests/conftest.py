@@ -1,6 +1,22 @@
-"""What holds for every test: an example is judged by what it shows, not by how long a busy machine takes."""
+"""What holds for every test: an example is judged by what it shows, not by how long a busy machine takes.
 
+The longest files come first, so that of two workers none is left alone with one at the end.
+"""
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("handler", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("handler")
+
+_LONGEST = ("test_convergence.py", "test_killed_daemons.py", "test_engines.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order files by how long they take: those above, then whole-way flows, then slow ones."""
+    weights: dict[str, int] = {}
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        weight = 3 if item.path.name in _LONGEST else 2 if "flow" in marks else 1 if "slow" in marks else 0
+        weights[str(item.path)] = max(weight, weights.get(str(item.path), 0))
+    items.sort(key=lambda item: -weights[str(item.path)])

@@ -23,7 +23,8 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "reasons"
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _HEX = re.compile(r"\b[0-9a-f]{12,64}\b")
 _COUNTED = re.compile(r"^(.*\bapplied) [0-9]+[sm] ago\b", re.MULTILINE)
-_SHORT = re.compile(r"(?<=@)[0-9a-f]{7}\b|(?<=no git, )[0-9a-f]{7}\b")
+_SHORT = re.compile(r"(?:(?<=@)|(?<=no git, )|(?<=sha256:)|(?<=sha1:))[0-9a-f]{7}\b")
+_NAMES = ("4f2c1aa", "9b1d0c7", "c03e5d2", "71f8a46")  # of revisions, by the order in which they come
 _FIXED = "2026-11-30T10:42:30.000Z"
 
 
@@ -113,5 +114,6 @@ def _one_digest(text: str) -> str:
     """Digests by the order in which they come: of the same length, so that columns stand."""
     found = list(dict.fromkeys(one[:12] for one in _HEX.findall(text) if not one.isdigit()))
     marks = {one: f"{number + 1:x}" for number, one in enumerate(found)}
-    text = _SHORT.sub("4f2c1aa", text)
+    names = dict(zip(dict.fromkeys(_SHORT.findall(text)), _NAMES, strict=False))
+    text = _SHORT.sub(lambda one: names[one[0]], text)
     return _HEX.sub(lambda one: marks.get(one[0][:12], one[0][0]) * len(one[0]), text)
