@@ -85,7 +85,11 @@ class Story:
             self.desk.save(path, self.desk.good(path, 0))
         for folder in ("bindings", "agents"):
             for found in (self.desk.root / folder).iterdir():
-                if f"{folder}/{found.name}" not in FILES:
+                if f"{folder}/{found.name}" in FILES:
+                    continue
+                if found.is_dir() and not found.is_symlink():
+                    shutil.rmtree(found)
+                else:
                     found.unlink()
 
     def refused(self) -> list[str]:
