@@ -20,10 +20,10 @@ from reconciler.control.drift import Found, Mend
 from reconciler.control.errands import Errands
 from reconciler.control.lock import Held, Lock
 from reconciler.control.looking import Look
+from reconciler.control.proving import started
 from reconciler.control.retained import Retained
 from reconciler.control.rpc import ControlSocket
 from reconciler.control.status import Board
-from reconciler.model.calls import Refusal
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.routes import RouteTable
@@ -121,7 +121,7 @@ class Findings:
 
     async def _started(self, name: InstanceName) -> str:
         """Have it answer its first question; where it does not, remember that."""
-        refusal = await _proof(self._of.dispatcher, name)
+        refusal = await started(self._of.dispatcher, name)
         if refusal is None:
             return ""
         why = f"it did not start again ({refusal.diagnostic or refusal.code}): the next call tries"
@@ -256,17 +256,3 @@ def _bindings(names: Iterable[InstanceName]) -> tuple[ObjectRef, ...]:
 
 def _end(seen: InstanceSeen) -> str:
     return f"its process ended with {seen.last_exit} and nobody asked for that"
-
-
-async def _proof(dispatcher: Dispatcher, name: InstanceName) -> Refusal | None:
-    """Start it and hear its first answer: None, or why there is none."""
-    heard: list[Refusal | None] = []
-    answered = anyio.Event()
-
-    def hear(what: Refusal | None) -> None:
-        heard.append(what)
-        answered.set()
-
-    dispatcher.prove(name, hear)
-    await answered.wait()
-    return heard[0]

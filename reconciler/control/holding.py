@@ -52,9 +52,8 @@ class Holder:
         suspects = _suspects(before, inventory) | self._flapping.flaps().keys()
         self._watch(before, inventory, suspects, now_s)
         slowed = self._held_as_flapping(before, inventory, suspects, now_s)
-        gone = pruning.removed(inventory, before.in_force, suspects - slowed.keys())
         agreed = agreed | self._agreed
-        edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed)
+        edit = _edit(before, inventory, suspects - slowed.keys(), agreed)
         verdict = pruning.judged(edit, in_use, self._memory, now_s)
         self._agreed = agreed & verdict.held.keys()
         self._memory, self._slowed, self._in_use = verdict.memory, slowed.keys(), frozenset(in_use)
@@ -80,7 +79,7 @@ class Holder:
         self._memory = pruning.Memory()
         if prune_all:
             return {}
-        verdict = _asked(before, inventory, suspects, agreed)
+        verdict = pruning.asked(_edit(before, inventory, suspects, agreed))
         self._memory = verdict.memory
         return verdict.held
 
@@ -93,8 +92,10 @@ class Holder:
         prune_all: bool,
     ) -> HeldBack:
         """What an apply would leave as it was; nothing is remembered."""
-        agreed = agreed | self._agreed
-        return {} if prune_all else _asked(before, inventory, _suspects(before, inventory), agreed).held
+        if prune_all:
+            return {}
+        edit = _edit(before, inventory, _suspects(before, inventory), agreed | self._agreed)
+        return pruning.asked(edit).held
 
     def would_wait(
         self,
@@ -104,9 +105,7 @@ class Holder:
         agreed: Set[ObjectRef] = frozenset(),
     ) -> HeldBack:
         """What an edit that was only saved would leave as it was; nothing is remembered."""
-        gone = pruning.removed(inventory, before.in_force, _suspects(before, inventory))
-        agreed = agreed | self._agreed
-        edit = pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed)
+        edit = _edit(before, inventory, _suspects(before, inventory), agreed | self._agreed)
         return pruning.judged(edit, in_use, self._memory, self._clock()).held
 
     def is_due(self, in_use: Collection[str] | None) -> bool:
@@ -195,11 +194,11 @@ def _suspects(before: Admission, inventory: Inventory) -> Set[ObjectRef]:
     return moved(before.inventory.resources, inventory.resources) | before.retained
 
 
-def _asked(
-    before: Admission, inventory: Inventory, suspects: Collection[ObjectRef], agreed: Set[ObjectRef]
-) -> pruning.Verdict:
+def _edit(
+    before: Admission, inventory: Inventory, suspects: Set[ObjectRef], agreed: Set[ObjectRef]
+) -> pruning.Edit:
     gone = pruning.removed(inventory, before.in_force, suspects)
-    return pruning.asked(pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed))
+    return pruning.Edit(inventory, before.in_force, gone, _limits(before, inventory), agreed)
 
 
 def _limits(before: Admission, inventory: Inventory) -> Prune:

@@ -36,6 +36,20 @@ class Instances(Protocol):
     def forgive(self, name: InstanceName) -> None: ...
 
 
+async def started(starts: Starts, name: InstanceName) -> Refusal | None:
+    """Start an instance and hear its first answer: None, or why there is none."""
+    heard: list[Refusal | None] = []
+    answered = anyio.Event()
+
+    def hear(what: Refusal | None) -> None:
+        heard.append(what)
+        answered.set()
+
+    starts.prove(name, hear)
+    await answered.wait()
+    return heard[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What is asked of an instance beyond its first answer: how to ask, which gives the faults, and the
@@ -96,7 +110,7 @@ class Prover:
         if trial is None or trial.given_up:
             return Done()
         claim, demand = self._claim(name), self._demands[name]
-        refusal = await self._started(name)
+        refusal = await started(self._starts, name)
         faults: tuple[str, ...] = ()
         if refusal is None and demand.ask is not None:
             try:
@@ -127,18 +141,6 @@ class Prover:
         self.unproven[name] = trial = Trial(_told(name, mark), mark.known)
         self._tell(name, trial.why)
         return Stuck() if mark.known else Wait(mark.retry_s)
-
-    async def _started(self, name: InstanceName) -> Refusal | None:
-        heard = anyio.Event()
-        answer: list[Refusal | None] = []
-
-        def ready(what: Refusal | None) -> None:
-            answer.append(what)
-            heard.set()
-
-        self._starts.prove(name, ready)
-        await heard.wait()
-        return answer[0]
 
     def _words(self, name: InstanceName, refusal: Refusal | None) -> str:
         """Why it did not start: as the supervisor saw its end, or as its connection did."""

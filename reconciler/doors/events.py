@@ -12,12 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 from reconciler.control import folders
-from reconciler.doors import columns, standing, usage
+from reconciler.doors import columns, following, standing, usage
 
-_LOOK_S = 0.2
 _MOST_BYTES = 16 * 2**20  # both files
 _WHOLE = "configuration"
 _LONG = re.compile(r"\b([0-9a-f]{7})[0-9a-f]{33}(?:[0-9a-f]{24})?\b")  # a commit or a content, whole
@@ -36,12 +34,12 @@ def run(settings: usage.Settings, subject: str, count: int, *, watch: bool, look
     if not Path(state).is_dir() and (absent := folders.absent(config, usage.path_shown(config))):
         raise usage.Stopped(absent)
     with ExitStack() as files:
-        held = _opened(path, files)
+        held = following.opened(path, files)
         text = _tail(Path(f"{path}.1"), _MOST_BYTES // 2) + (held.read() if held else b"")
         _print(settings, list(_last(_events(text), about))[-count:] if count else [], whole=not watch)
         if watch:
             shown = _forward if settings.output != "json" else list
-            for found in _coming(path, held, files, looks):
+            for found in _coming(following.appended(path, held, files, looks)):
                 mine = [one for one in found if about in ("", one.get("object"))]
                 _print(settings, shown(mine), whole=False)
     return 0
@@ -128,17 +126,12 @@ def _when(one: Event, *, headed: bool) -> str:
     return columns.age(time.time() - at) if headed else str(one.get("timestamp"))[11:19]
 
 
-def _coming(path: Path, held: BinaryIO | None, files: ExitStack, looks: int | None) -> Iterator[list[Event]]:
-    """What is appended; a full file is moved aside and read to its end first."""
+def _coming(pieces: Iterator[bytes]) -> Iterator[list[Event]]:
+    """The events that are appended, each once its line is whole."""
     rest = b""
-    while looks is None or looks > 0:
-        looks = None if looks is None else looks - 1
-        stays = held is not None and _is(path, held)
-        *whole, rest = (rest + (held.read() if held else b"")).split(b"\n")
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
         yield list(_events(b"\n".join(whole)))
-        if not stays:
-            held = _opened(path, files) or held
-        time.sleep(_LOOK_S)
 
 
 def _tail(path: Path, most: int) -> bytes:
@@ -148,17 +141,3 @@ def _tail(path: Path, most: int) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def _opened(path: Path, files: ExitStack) -> BinaryIO | None:
-    try:
-        return files.enter_context(path.open("rb"))
-    except OSError:
-        return None
-
-
-def _is(path: Path, file: BinaryIO) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except OSError:
-        return False

@@ -12,12 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 from reconciler.control import folders
-from reconciler.doors import columns, standing, usage
+from reconciler.doors import columns, following, standing, usage
 
-_LOOK_S = 0.2  # while a log is followed
 _RECORD_S = 1.0  # records of calls are written in batches, at most this late
 _PAUSE_S = 0.05
 _TAIL = 2**18  # bytes of the newest records: hundreds of calls
@@ -35,7 +33,7 @@ def run(settings: usage.Settings, name: str, count: int, *, follow: bool, looks:
         sys.stderr.write(f"handler: nothing is known of binding/{columns.shown(plain)}\n")
         return 1
     with ExitStack() as files:
-        held = _opened(path, files)  # before the lines are read: what comes meanwhile is not lost
+        held = following.opened(path, files)  # before the lines are read: what comes meanwhile is not lost
         if held:
             held.seek(0, os.SEEK_END)
         lines = standing.log_lines(str(path), count)
@@ -43,7 +41,7 @@ def run(settings: usage.Settings, name: str, count: int, *, follow: bool, looks:
         if held is None and not settings.quiet:
             sys.stderr.write(f"Nothing is written yet to {usage.path_shown(str(path))}.\n")
         if follow:
-            _follow(path, held, files, looks)
+            _print(following.appended(path, held, files, looks))
     return 0
 
 
@@ -69,34 +67,14 @@ def _line(text: str) -> str:
     return f"{columns.shown(text.expandtabs())}\n"
 
 
-def _follow(path: Path, file: BinaryIO | None, files: ExitStack, looks: int | None) -> None:
-    """Print the lines that are appended; a log that is moved aside is read to its end first."""
+def _print(pieces: Iterator[bytes]) -> None:
+    """Print the lines that are appended, each once it is whole."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     rest = ""
-    while looks is None or looks > 0:
-        looks = None if looks is None else looks - 1
-        stays = file is not None and _is(path, file)  # asked before it is read, so nothing is passed over
-        *whole, rest = (rest + decoder.decode(file.read() if file else b"")).split("\n")
+    for piece in pieces:
+        *whole, rest = (rest + decoder.decode(piece)).split("\n")
         sys.stdout.write("".join(map(_line, whole)))
         sys.stdout.flush()
-        if not stays:
-            file = _opened(path, files) or file
-        time.sleep(_LOOK_S)
-
-
-def _opened(path: Path, files: ExitStack) -> BinaryIO | None:
-    try:
-        return files.enter_context(path.open("rb"))
-    except OSError:
-        return None
-
-
-def _is(path: Path, file: BinaryIO) -> bool:
-    """True while the path still names the open file."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except OSError:
-        return False
 
 
 def _diagnostic(settings: usage.Settings, session: str) -> str:
