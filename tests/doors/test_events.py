@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.control.journal import Journal
-from reconciler.doors import events, usage
+from reconciler.doors import events, following, usage
 from tests.doors.conftest import World
 
 
@@ -95,7 +95,8 @@ def test_what_comes_is_followed_over_the_change_of_files(
     with ExitStack() as files:
         held = files.enter_context(path.open("rb"))
         held.read()
-        found = [one["message"] for some in events._coming(path, held, files, 8) for one in some]
+        pieces = following.appended(path, held, files, 8)
+        found = [one["message"] for some in events._coming(pieces) for one in some]
     assert found == ["one", "two", "three"]
 
 
