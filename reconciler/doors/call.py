@@ -3,36 +3,47 @@
 Values given as ``key=value`` get the type that the tool's schema asks for; files are named by path, from the
 folder one is in. Inside a session it is that session that calls; outside, an agent's standing door, or with
 ``--binding`` a session of its own over one binding, for operators. Exit codes: 0 answered, 1 one of the
-interface's closed errors (printed as JSON) or nobody answered, 2 a wrong command line.
+interface's closed errors (printed as JSON) or nobody answered, 2 a wrong command line, 3 the error
+``outcome_unknown``: what was asked for may have been done.
 """
 
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 
 from reconciler.doors import arguments as typing_of
 from reconciler.doors import bridge, client, lines, usage
 
+Job = Callable[[lines.Line], int]
 _VERSION = "2025-11-25"
 _ERROR_KEY = "ai.handler/error"
 _HANDSHAKE_S = 30.0
 _ANSWER_S = 86_400.0  # the router ends every call by the interface's own limit, long before
+_UNKNOWN = "outcome_unknown"
 _HELP = """\
 Usage: handler call TOOL [KEY=VALUE…] [--json TEXT|-] [--agent NAME | --binding NAME] [-o json]
+       handler call --list | handler call TOOL --help
 
 Calls one tool as an agent would, and prints its answer as JSON.
 
   KEY=VALUE       an input, typed by the tool's schema; repeat a key for a list; files by path
-  --json TEXT     all inputs as one JSON object; '-' reads it from stdin
+                  KEY.KEY=VALUE and KEY[0]=VALUE reach into objects and lists
+                  KEY=@FILE is the text of a file, KEY=@- of stdin, KEY=@@TEXT begins with an @
+  --json TEXT     all inputs as one JSON object, sent as it is; '-' reads it from stdin
+  --list          the tools that can be called
+  --help          with a TOOL: its inputs
   --agent NAME    with the services and limits of this agent (default: the session around, else the only one)
   --binding NAME  through this binding alone, with the current folder as scope: for operators, who are also
                   told what no agent is: the diagnostic of a call that failed, and where the log is
+  --timeout SECONDS  give up, and cancel the call (default: the interface's own limit); so does Ctrl-C
   -o json         one line, also on a terminal
 
   handler call ocr_extract path=invoice.pdf languages=en languages=fr
   handler call ocr_extract --json '{"path": "invoice.pdf"}' --binding ocr-tesseract
 
-  Exit: 0 answered, 1 one of the interface's errors or no answer, 2 wrong command line
+  Exit: 0 answered, 1 one of the interface's errors or no answer, 2 wrong command line,
+        3 the error outcome_unknown: it may have been done, so look before you repeat it
 """
 
 _SCOPE = (
@@ -47,13 +58,16 @@ class _Ask:
     def __init__(self, words: list[str]) -> None:
         """Read it; raises ``usage.Usage``."""
         options = {"--json": "", "--agent": "", "--binding": ""}
+        flags = {"--list": False, "--help": False, "-h": False}
         self.values: list[tuple[str, str]] = []
         self.tool = ""
         rest = list(words)
         while rest:
             word = rest.pop(0)
             name, given, value = word.partition("=")
-            if name in options:
+            if word in flags:
+                flags[word] = True
+            elif name in options:
                 if not given and not rest:
                     raise usage.Usage(f"{name} needs a value")
                 options[name] = value if given else rest.pop(0)
@@ -64,16 +78,24 @@ class _Ask:
             elif word != "--":
                 self._value(word)
         self.json, self.agent, self.binding = options["--json"], options["--agent"], options["--binding"]
-        self._check()
+        self.lists, self.helps = flags["--list"], flags["--help"] or flags["-h"]
+        if not self.helps:
+            self._check()
 
     def _value(self, word: str) -> None:
         key, given, value = word.partition("=")
         if not given:
             raise usage.Usage(f"'{word}' is no input: write KEY=VALUE")
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise usage.Usage("an input is text in UTF-8, and one of these is not") from None
         self.values.append((key, value))
 
     def _check(self) -> None:
-        if not self.tool:
+        if self.lists and (self.tool or self.values or self.json):
+            raise usage.Usage("--list lists all tools: give no tool and no inputs with it")
+        if not self.tool and not self.lists:
             raise usage.Usage("'handler call' wants a tool, like 'handler call ocr_extract path=a.pdf'")
         if self.json and self.values:
             raise usage.Usage("give the inputs either as KEY=VALUE or with --json")
@@ -102,25 +124,68 @@ class _Progress(lines.Listener):
 
 def run(settings: usage.Settings, words: list[str]) -> int:
     """Run ``handler call``; the exit code. Raises ``usage.Usage`` and ``client.NoController``."""
-    if "--help" in words or "-h" in words:
-        sys.stdout.write(_HELP)
-        return 0
     ask = _Ask(words)
+    if ask.helps:
+        return _helped(ask, settings)
+    if ask.lists:
+        return _reached(ask, settings, lambda line: _listed(line, settings))
     given = _given(ask)
+    return _reached(ask, settings, lambda line: _asked(line, ask, given, settings))
+
+
+def _reached(ask: _Ask, settings: usage.Settings, job: Job) -> int:
+    """Do a job over the connection that the command line means; its exit code."""
     if not ask.binding:
-        return _over(_door(ask, settings), ask, given, settings)
+        return _over(_door(ask, settings), ask, settings, job)
     control = client.Client(settings.config)
     opened = control.ask("session.open", {"binding": ask.binding, "scope": [typing_of.here()]})
     code = 1
     try:
-        code = _over(str(opened.get("services")), ask, given, settings)
+        code = _over(str(opened.get("services")), ask, settings, job)
     finally:
         control.ask("session.close", {"session": opened.get("session")})
-    if code == 1 and not settings.quiet:
+    if code and not settings.quiet:
         from reconciler.doors import logs  # noqa: PLC0415 - a call that is answered does without
 
         sys.stderr.write(logs.why(settings, ask.binding, str(opened.get("session"))))
     return code
+
+
+def _helped(ask: _Ask, settings: usage.Settings) -> int:
+    """Print the help: of a tool where one is named and can be asked for, else of the command."""
+    if not ask.tool:
+        sys.stdout.write(_HELP)
+        return 0
+    try:
+        return _reached(ask, settings, lambda line: _explained(line, ask.tool, settings))
+    except usage.Stopped as fault:
+        sys.stdout.write(_HELP)
+        sys.stderr.write(f"handler: the inputs of {ask.tool} cannot be asked for: {fault}\n")
+        return 0
+
+
+def _explained(line: lines.Line, tool: str, settings: usage.Settings) -> int:
+    from reconciler.doors import offering  # noqa: PLC0415 - a call does without
+
+    definition = _definition(line, tool)
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(definition, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(offering.explained(definition))
+    return 0
+
+
+def _listed(line: lines.Line, settings: usage.Settings) -> int:
+    from reconciler.doors import offering  # noqa: PLC0415 - a call does without
+
+    found = list(_tools(line))
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{one.get('name')}\n" for one in found))
+    else:
+        sys.stdout.write(offering.listed(found, settings.color))
+    return 0
 
 
 def _inside() -> str:
@@ -133,7 +198,7 @@ def _given(ask: _Ask) -> lines.Json | None:
         return None
     text = sys.stdin.read() if ask.json == "-" else ask.json
     try:
-        value = json.loads(text)
+        value = typing_of.parsed(text)
     except ValueError as error:
         raise usage.Usage(f"--json is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -152,22 +217,21 @@ def _door(ask: _Ask, settings: usage.Settings) -> str:
         raise client.NoController(bridge.why_not("", settings.config)) from None
 
 
-def _over(path: str, ask: _Ask, given: lines.Json | None, settings: usage.Settings) -> int:
+def _over(path: str, ask: _Ask, settings: usage.Settings, job: Job) -> int:
+    what = ask.tool or "the list of tools"
     try:
         line = lines.Line(path)
     except OSError as error:
         why = "the session is over" if _inside() else bridge.why_not(path, settings.config)
-        raise client.NoController(f"cannot call {ask.tool}: {why}") from error
+        raise client.NoController(f"cannot call {what}: {why}") from error
     try:
-        schema = _schema(line, ask.tool)
-        values = typing_of.typed(ask.values, schema, ask.tool) if given is None else given
-        return _called(line, ask, values, settings)
+        return job(line)
     except lines.Fault as fault:
         return _failed(str(fault))
     except lines.Late:
-        return _failed(f"{ask.tool} did not answer in time")
+        return _failed(f"{what} did not answer in time")
     except lines.Lost as fault:
-        return _failed(f"{ask.tool} was not answered: {fault}")
+        return _failed(f"{what} was not answered: {fault}")
     finally:
         line.close()
 
@@ -177,8 +241,8 @@ def _failed(why: str) -> int:
     return 1
 
 
-def _schema(line: lines.Line, tool: str) -> lines.Json:
-    """The input schema of a tool, asked of the router; raises ``usage.Usage`` for a tool it does not have."""
+def _tools(line: lines.Line) -> Iterator[lines.Json]:
+    """The tools that the router offers here, after the handshake."""
     from reconciler import __version__  # noqa: PLC0415
 
     client_info = {"name": "handler", "version": __version__}
@@ -187,20 +251,32 @@ def _schema(line: lines.Line, tool: str) -> lines.Json:
     line.tell("notifications/initialized", {})
     number = line.post("tools/list", {})
     line.answer(first, _HANDSHAKE_S)
-    known: list[str] = []
     while True:
         page = line.answer(number, _HANDSHAKE_S)
         page = page if isinstance(page, dict) else {}
-        for one in page.get("tools", []):
-            if one.get("name") == tool:
-                found = one.get("inputSchema")
-                return found if isinstance(found, dict) else {}
-            known.append(str(one.get("name")))
+        yield from page.get("tools", [])
         if not page.get("nextCursor"):
-            near = usage.nearest(tool, known)
-            hint = f"did you mean '{near}'?" if near else f"there are {', '.join(known) or 'none'}"
-            raise usage.Usage(f"there is no tool '{tool}' here: {hint}")
+            return
         number = line.post("tools/list", {"cursor": page["nextCursor"]})
+
+
+def _definition(line: lines.Line, tool: str) -> lines.Json:
+    """A tool as the router offers it; raises ``usage.Usage`` for one that it does not have."""
+    known: list[str] = []
+    for one in _tools(line):
+        if one.get("name") == tool:
+            return one
+        known.append(str(one.get("name")))
+    near = usage.nearest(tool, known)
+    hint = f"did you mean '{near}'?" if near else f"there are {', '.join(known) or 'none'}"
+    raise usage.Usage(f"there is no tool '{tool}' here: {hint}")
+
+
+def _asked(line: lines.Line, ask: _Ask, given: lines.Json | None, settings: usage.Settings) -> int:
+    schema = _definition(line, ask.tool).get("inputSchema")
+    schema = schema if isinstance(schema, dict) else {}
+    values = typing_of.typed(ask.values, schema, ask.tool) if given is None else given
+    return _called(line, ask, values, settings)
 
 
 def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Settings) -> int:
@@ -223,7 +299,7 @@ def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Set
         refused = isinstance(told, dict) and told.get("error") == "refused"
         if refused and not ask.binding and not settings.quiet:
             sys.stderr.write(_SCOPE)
-        return 1
+        return 3 if isinstance(told, dict) and told.get("error") == _UNKNOWN else 1
     indent = 2 if sys.stdout.isatty() and settings.output != "json" else None
     sys.stdout.write(json.dumps(result.get("structuredContent"), indent=indent, ensure_ascii=False) + "\n")
     return 0

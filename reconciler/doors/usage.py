@@ -33,7 +33,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("describe", "KIND/NAME|configuration", "everything about one object, or the whole"),
     ("trace", "AGENT INTERFACE", "which line selected which binding, and why not the others"),
     ("explain", "CODE|WORD|KEY", "what a problem's code, a reason, a state or a key means"),
-    ("call", "TOOL [KEY=VALUE…]", "call a tool as an agent would"),
+    ("call", "TOOL [KEY=VALUE…]|--list", "call a tool as an agent would"),
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),
     ("session", "open|close|list", "an agent's sockets for a launcher of your own"),

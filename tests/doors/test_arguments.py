@@ -1,5 +1,7 @@
 """Words become arguments of the type that the schema asks for, or a sentence why not."""
 
+import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,27 @@ _SCHEMA: dict[str, Any] = {
         "path": {"type": "string", "format": "handler-file"},
         "out": {"type": "string", "format": "handler-output-file"},
         "many": {"type": "array", "items": {"type": "string", "format": "handler-file"}},
+        "page": {"$ref": "#/$defs/page"},
+        "boxes": {"type": "array", "items": {"$ref": "#/$defs/page"}},
+        "grid": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+        "headers": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "a.b": {"type": "string"},
+        "maybe": {"anyOf": [{"$ref": "#/$defs/page"}, {"type": "null"}]},
+        "scan": {"anyOf": [{"type": "string", "format": "handler-file"}, {"type": "null"}]},
+        "level": {"enum": [1, 2, "high"]},
+        "fixed": {"const": 7},
     },
     "$defs": {"size": {"type": "integer"}, "circle": {"$ref": "#/$defs/circle"}},
+}
+_SCHEMA["$defs"]["page"] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "size": {"type": "integer"},
+        "name": {"type": "string"},
+        "scan": {"type": "string", "format": "handler-file"},
+        "inner": {"$ref": "#/$defs/page"},
+    },
 }
 
 
@@ -60,6 +81,26 @@ def typed(*words: str) -> dict[str, object]:
         (["mode=fast"], {"mode": "fast"}),
         (["circle=x"], {"circle": "x"}),
         (["text=a", "count=1"], {"text": "a", "count": 1}),
+        (["page.size=1", "page.name=2"], {"page": {"size": 1, "name": "2"}}),
+        (["page.inner.inner.size=1"], {"page": {"inner": {"inner": {"size": 1}}}}),
+        (["page.scan=/a"], {"page": {"scan": "/a"}}),
+        (['page={"size":1}'], {"page": {"size": 1}}),
+        (["boxes[1].size=2", "boxes[0].size=1"], {"boxes": [{"size": 1}, {"size": 2}]}),
+        (["tags[0]=a", "tags[1]=b"], {"tags": ["a", "b"]}),
+        (["grid[0][0]=1", "grid[0][1]=2", "grid[1][0]=3"], {"grid": [[1, 2], [3]]}),
+        (["grid[0]=[1,2]"], {"grid": [[1, 2]]}),
+        (["headers.x-y=3"], {"headers": {"x-y": 3}}),
+        (["a.b=x"], {"a.b": "x"}),
+        (["maybe=null"], {"maybe": None}),
+        (["maybe.size=1"], {"maybe": {"size": 1}}),
+        (["scan=null"], {"scan": None}),
+        (["scan=/x"], {"scan": "/x"}),
+        (["level=1"], {"level": 1}),
+        (["level=high"], {"level": "high"}),
+        (["fixed=7"], {"fixed": 7}),
+        (["text=@@alice"], {"text": "@alice"}),
+        (["text=@"], {"text": "@"}),
+        (["path=/@a"], {"path": "/@a"}),
     ],
 )
 def test_values_get_the_type_of_the_schema(words: list[str], expected: dict[str, object]) -> None:
@@ -78,6 +119,25 @@ def test_values_get_the_type_of_the_schema(words: list[str], expected: dict[str,
         (["count=1", "count=2"], "'count' takes one value, not 2"),
         (["sizes=a"], "'sizes' wants a whole number"),
         (["count=" + "9" * 200 + "x"], "not '" + "9" * 80 + "'"),
+        (["page.siez=1"], "'page.siez' is not an input of t_tool: did you mean 'size'?"),
+        (["page.size=1", "page={}"], "'page' is given as a whole and in parts"),
+        (["page.size=x"], "'page.size' wants a whole number, not 'x'"),
+        (["page[0]=x"], "'page' is no list: it wants a JSON object"),
+        (["count.x=1"], "'count' has no parts: it wants a whole number"),
+        (["boxes[0].size=1", "boxes[2].size=1"], "'boxes' has no element 1"),
+        (["boxes[0].size=1", "boxes.size=1"], "'boxes' is given as a list and as an object"),
+        (["tags[x]=1"], "'tags[x]' is no key"),
+        (["tags[0=1"], "'tags[0' is no key"),
+        (["tags[0]x=1"], "'tags[0]x' is no key"),
+        (["tags[99999]=1"], "counts too far"),
+        (["page..size=1"], "'page..size' is no key"),
+        ([".=1"], "'.' is no key"),
+        (["page" + ".inner" * 40 + "=1"], "reaches too deep"),
+        (["scale=NaN"], "'scale' wants a number"),
+        (["scale=1e999"], "'scale' wants a number"),
+        (["box=" + "[" * 100_000], "'box' wants a JSON object"),
+        (["text=@/no/such/file"], "'text' wants the text of the file '/no/such/file': No such file"),
+        (["text=@\0"], "it is no text in UTF-8"),
     ],
 )
 def test_what_the_words_cannot_mean_is_said(words: list[str], said: str) -> None:
@@ -99,6 +159,35 @@ def test_files_are_named_from_the_folder_one_is_in(tmp_path: Path, monkeypatch: 
     assert typed("path=~/x.pdf") == {"path": "/home/me/x.pdf"}
     monkeypatch.setenv("PWD", "/somewhere/else")
     assert typed("path=a.pdf") == {"path": f"{real}/a.pdf"}
+
+
+def test_an_at_sign_takes_the_text_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("long.txt").write_text("two\nlines é")
+    Path("box.json").write_text('{"x": [1]}')
+    Path("tags.json").write_text('["a", "b"]')
+    Path("odd").write_bytes(b"\xff")
+    assert typed("text=@long.txt") == {"text": "two\nlines é"}
+    assert typed("box=@box.json") == {"box": {"x": [1]}}
+    assert typed("tags=@tags.json") == {"tags": ["a", "b"]}
+    assert typed("tags=@long.txt", "tags=x") == {"tags": ["two\nlines é", "x"]}
+    monkeypatch.setattr("sys.stdin", io.StringIO("from stdin"))
+    assert typed("text=@-") == {"text": "from stdin"}
+    with pytest.raises(Usage, match="no text in UTF-8"):
+        typed("text=@odd")
+
+
+_KEYS = st.sampled_from(sorted(_SCHEMA["properties"])) | st.text("ab.[]01", max_size=12)
+
+
+@given(st.lists(st.tuples(_KEYS, st.text()), max_size=4))
+def test_any_words_are_arguments_or_a_sentence(words: list[tuple[str, str]]) -> None:
+    try:
+        value = arguments.typed(words, _SCHEMA, "t")
+    except Usage as fault:
+        assert str(fault)
+    else:
+        assert json.loads(json.dumps(value, allow_nan=False)) == value
 
 
 @given(st.text(), st.sampled_from(sorted(_SCHEMA["properties"])))

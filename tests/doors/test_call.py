@@ -17,6 +17,7 @@ _TOOL = {
         "type": "object",
         "properties": {"path": {"type": "string", "format": "handler-file"}, "pages": {"type": "integer"}},
     },
+    "description": "Read the text of a scan. Slow.",
 }
 _ERROR = {"error": "unsupported_format", "message": "the file is not a PDF or an image"}
 
@@ -194,3 +195,47 @@ def test_an_answer_that_is_late_is_cancelled(world: World) -> None:
     assert "did not answer in time" in ran.err
     assert heard[-1]["method"] == "notifications/cancelled"
     assert heard[-1]["params"]["requestId"] == heard[-2]["id"]
+
+
+def test_an_outcome_that_is_not_known_has_a_code_of_its_own(world: World) -> None:
+    told = {"error": "outcome_unknown", "message": "it may have been done"}
+    with fakes.served(door(world), router({"isError": True, "_meta": {"ai.handler/error": told}})):
+        ran = world.handler("call", "ocr_extract", "path=a.pdf")
+    assert (ran.code, json.loads(ran.out)) == (3, told)
+
+
+def test_the_tools_that_can_be_called_are_listed(world: World) -> None:
+    with fakes.served(door(world), router({}, pages=2)) as heard:
+        shown = world.handler("call", "--list")
+        named = world.handler("call", "--list", "-o", "name")
+        whole = world.handler("call", "--list", "-o", "json")
+        assert world.handler("call", "--list", "ocr_extract").code == 2
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.splitlines()[2].split("   ") == ["ocr_extract", "Read the text of a scan"]
+    assert named.out == "ocr_other_1\nocr_extract\n"
+    assert json.loads(whole.out)[1] == _TOOL
+    assert "tools/call" not in [message["method"] for message in heard]
+
+
+def test_the_help_of_a_tool_shows_its_inputs(world: World) -> None:
+    with fakes.served(door(world), router({})):
+        shown = world.handler("call", "ocr_extract", "--help")
+        wrong = world.handler("call", "ocr_extrct", "--help")
+        whole = world.handler("call", "ocr_extract", "--help", "-o", "json")
+    assert (shown.code, shown.err) == (0, "")
+    assert "path=FILE\n" in shown.out
+    assert "pages=N\n" in shown.out
+    assert "did you mean 'ocr_extract'?" in wrong.err
+    assert json.loads(whole.out) == _TOOL
+    alone = world.handler("call", "ocr_extract", "--help")
+    assert (alone.code, alone.out) == (0, world.handler("call", "--help").out)
+    assert "the inputs of ocr_extract cannot be asked for: " in alone.err
+
+
+def test_an_input_that_is_no_text_is_refused_before_anything_is_called(world: World) -> None:
+    with fakes.served(door(world), router({})) as heard:
+        ran = world.handler("call", "ocr_extract", "path=\udcff")
+        json_fault = world.handler("call", "ocr_extract", "--json", '{"pages": NaN}')
+    assert (ran.code, json_fault.code, heard) == (2, 2, [])
+    assert "UTF-8" in ran.err
+    assert "NaN is no number in JSON" in json_fault.err

@@ -92,6 +92,7 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
                 "client",
                 "columns",
                 "entry",
+                "keypaths",
                 "lines",
                 "standing",
                 "tables",
