@@ -8,11 +8,13 @@ interface has one table, and a new harness process gets the newest.
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.control import processes
+from reconciler.control.departures import Departures
 from reconciler.control.sessions import Session, Sessions
 from reconciler.model.identity import moved
 from reconciler.model.names import InstanceName, Kind, ObjectRef
@@ -45,11 +47,17 @@ class Doorkeeper:
         self._table = table
         self._standing: dict[str, tuple[str, ...]] = {}
         self._followed: RouteTable | None = None
+        self._departures = Departures(self._opener_left)
+        self._closing: set[asyncio.Task[Session | None]] = set()
         self.ended: Callable[[Session], None] = lambda session: None
 
     async def restore(self) -> None:
-        """Reopen the doors of sessions that an earlier controller left, at the same paths."""
-        for session in self._sessions.load():
+        """Reopen the doors of sessions that an earlier controller left, at the same paths; what it left of
+        others goes.
+        """
+        sessions = self._sessions.load()
+        await asyncio.to_thread(_clear, self._run / "s", {session.id for session in sessions})
+        for session in sessions:
             if session.standing:
                 continue
             try:
@@ -81,7 +89,11 @@ class Doorkeeper:
         down.
         """
         session = self._sessions.open(routes, table, opener=opener)
-        await self._open_door(session)
+        try:
+            await self._open_door(session)
+        except OSError:
+            await self.close(session.id)
+            raise
         return session
 
     async def close(self, session_id: str) -> Session | None:
@@ -89,9 +101,12 @@ class Doorkeeper:
         session = self._sessions.close(session_id)
         if session is None:
             return None
+        self._departures.forget(session_id)
         if not session.standing:
             await self._router.close(f"s/{session_id}")
         self._forget(session)
+        if not session.standing:
+            await asyncio.to_thread(shutil.rmtree, self.folder(session), ignore_errors=True)
         return session
 
     async def sweep(self) -> None:
@@ -101,6 +116,7 @@ class Doorkeeper:
 
     async def close_all(self) -> None:
         """Close every door; the sessions' files stay, for the controller that comes next."""
+        self._departures.close()
         for agent in list(self._standing):
             await self._router.close(f"a/{agent}")
         for session in self._sessions.all():
@@ -154,6 +170,14 @@ class Doorkeeper:
         interfaces = tuple(session.routes.routes)
         door = Door(f"s/{session.id}", self.folder(session), pin, interfaces, self._sessions.left)
         await self._router.open(door)
+        if session.opener is not None:
+            self._departures.watch(session.id, session.opener)
+
+    def _opener_left(self, session_id: str) -> None:
+        """The process that a session was opened with has ended, and so has the session."""
+        task = asyncio.get_running_loop().create_task(self.close(session_id))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def _standing_door(self, agent: str, interfaces: tuple[str, ...]) -> Door:
         def pin(peer: Peer) -> Pinned | str:
@@ -180,6 +204,16 @@ class Doorkeeper:
     def _forget(self, session: Session) -> None:
         self._router.forget(session.id)
         self.ended(session)
+
+
+def _clear(folder: Path, kept: Collection[str]) -> None:
+    """Remove the folders of sessions that are over, of which a killed controller left what lay there."""
+    try:
+        left = [one for one in folder.iterdir() if one.name not in kept]
+    except OSError:
+        return
+    for one in left:
+        shutil.rmtree(one, ignore_errors=True)
 
 
 def owner(agent: str) -> ObjectRef:

@@ -1,4 +1,4 @@
-"""What the control socket answers: apply, diff, sessions, stop."""
+"""What the control socket answers: apply, diff, stop; of sessions by ``openings``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,11 +9,8 @@ from reconciler import __version__
 from reconciler.control import asking, comparing
 from reconciler.control.looking import Look
 from reconciler.control.loop import Controller
+from reconciler.control.openings import Openings
 from reconciler.control.rpc import Caller, Method, Refused
-from reconciler.control.sessions import Session
-from reconciler.model.names import Kind, ObjectRef
-from reconciler.model.problems import Problem, Severity
-from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.plan.losses import Live
 
 _DEFAULT_WAIT_S = 120.0
@@ -27,6 +24,7 @@ class Methods:
         self._keeper = controller.parts.doorkeeper
         self._pid = pid
         self._stop = stop
+        self._openings = Openings(controller)
 
     def table(self) -> Mapping[str, Method]:
         return {
@@ -36,10 +34,8 @@ class Methods:
             "diff": self.diff,
             "rollback": self.rollback,
             "reconcile": self.reconcile,
-            "session.open": self.session_open,
-            "session.close": self.session_close,
-            "session.list": self.session_list,
             "stop": self.stop,
+            **self._openings.table(),
         }
 
     async def hello(self, params: Mapping[str, Any], caller: Caller) -> Any:
@@ -104,28 +100,6 @@ class Methods:
         with anyio.move_on_after(seconds):
             await self._controller.until_settled()
 
-    async def session_open(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        """Open a session of an agent, or of one binding for its operator, and say where its sockets are."""
-        table = self._controller.table
-        if binding := params.get("binding"):
-            routes = self._binding_routes(str(binding), params.get("scope") or [])
-        else:
-            routes = self._agent_routes(str(params.get("agent", "")))
-        try:
-            session = await self._keeper.open(routes, table)
-        except OSError as error:
-            raise Refused(f"the session cannot be opened: {error.strerror or error}") from error
-        return self._session_json(session)
-
-    async def session_close(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        session = await self._keeper.close(str(params.get("session", "")))
-        if session is None:
-            raise Refused(f"there is no open session {str(params.get('session'))[:40]!r}")
-        return {"session": session.id}
-
-    async def session_list(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        return [self._session_json(session) for session in self._keeper.sessions()]
-
     async def stop(self, params: Mapping[str, Any], caller: Caller) -> Any:
         self._stop.set()
         return {"pid": self._pid}
@@ -139,63 +113,3 @@ class Methods:
         running = [one.name for one in seen if one.pid is not None]
         unproven = {name: trial.why for name, trial in self._controller.facts().unproven.items()}
         return comparing.live(self._keeper.sessions(), running, unproven)
-
-    def _agent_routes(self, agent: str) -> AgentRoutes:
-        routes = self._controller.table.agents.get(agent)
-        if routes is None:
-            raise Refused(self._why_not(agent))
-        return routes
-
-    def _why_not(self, agent: str) -> str:
-        look = self._controller.look
-        problems: tuple[Problem, ...] = ()
-        if look:
-            problems = tuple(
-                problem
-                for ref, found in look.admission.refused.items()
-                if ref.name == agent
-                for problem in found
-                if problem.severity is Severity.ERROR
-            )
-        if problems:
-            first = problems[0]
-            return f"agent {agent!r} cannot start a session: {first.at}: {first.what}\n  mend  {first.mend}"
-        form = look.admission.in_force.get(ObjectRef(Kind.AGENT, agent)) if look and agent else None
-        if form is not None:
-            why = getattr(form.spec, "suspend_reason", "") or "`handler describe` says why"
-            state = "is suspended" if getattr(form.spec, "suspend", False) else "has no routes"
-            return f"agent {agent!r} {state}, so no session opens: {why}"
-        known = ", ".join(sorted(self._controller.table.agents)) or "none"
-        return f"there is no agent {agent!r} to open a session for; agents: {known}"
-
-    def _binding_routes(self, binding: str, scope: list[str]) -> AgentRoutes:
-        look = self._controller.look
-        resource = look.admission.inventory.binding(binding) if look else None
-        names = [n for n in self._controller.table.recipes if n.binding == binding]
-        if look is None or resource is None or not names:
-            raise Refused(
-                f"binding {binding!r} cannot be called: `handler describe binding/{binding}` says why"
-            )
-        connector = look.admission.inventory.connector(resource.spec.connector or "")
-        routes: dict[str, Route] = {}
-        for contract in sorted(look.admission.contracts.values(), key=lambda c: c.interface):
-            if connector and str(contract.interface) in connector.spec.implements:
-                routes[contract.interface.name] = Route(contract.interface, binding, names[0], contract)
-        folders = tuple(ScopeFolder(str(path)) for path in scope)
-        return AgentRoutes(agent=f"binding/{binding}", routes=routes, scope=folders)
-
-    def _session_json(self, session: Session) -> dict[str, Any]:
-        folder = self._keeper.folder(session)
-        return {
-            "session": session.id,
-            "agent": session.agent,
-            "openedAt": session.opened_at,
-            "generation": session.generation,
-            "revision": session.revision,
-            "standing": session.standing,
-            "opener": {"pid": session.opener.pid} if session.opener else None,
-            "folder": str(folder),
-            "services": str(folder / "services.sock"),
-            "sockets": {name: str(folder / f"{name}.sock") for name in session.routes.routes},
-            "routes": {name: str(route.instance) for name, route in session.routes.routes.items()},
-        }

@@ -1,8 +1,8 @@
 """``handler`` and ``handlerd``: which command is meant, run with no more imports than it needs.
 
-``status``, ``get``, ``describe``, ``call``, ``--help``, ``--version`` and a wrong command line never see
-click or a model; everything else goes to ``doors.cli``. Whatever goes wrong ends in a sentence here, never in
-a traceback: what was not foreseen is written to a file that the sentence names.
+``status``, ``get``, ``describe``, ``call``, ``run``, ``--help``, ``--version`` and a wrong command line never
+see click or a model; everything else goes to ``doors.cli``. Whatever goes wrong ends in a sentence here,
+never in a traceback: what was not foreseen is written to a file that the sentence names.
 """
 
 import os
@@ -82,10 +82,8 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
         return _run(settings, [*rest, "--help"])
     if command in _TABLES and not {"-w", "--watch"} & set(rest):
         return _told_of(settings, command, rest)
-    if command == "call":
-        from reconciler.doors import call  # noqa: PLC0415
-
-        return call.run(settings, rest)
+    if command in ("call", "run"):
+        return _with_services(settings, command, rest)
     if command.startswith("-"):
         raise usage.Usage(f"'{command}' is not an option of handler")
     if command not in _known():
@@ -93,6 +91,16 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
     from reconciler.doors import cli  # noqa: PLC0415 - click and the rooms behind it
 
     return cli.run(settings, words)
+
+
+def _with_services(settings: usage.Settings, command: str, words: list[str]) -> int:
+    if command == "run":
+        from reconciler.doors import running  # noqa: PLC0415
+
+        return running.run(settings, words)
+    from reconciler.doors import call  # noqa: PLC0415
+
+    return call.run(settings, words)
 
 
 def _told_of(settings: usage.Settings, command: str, words: list[str]) -> int:

@@ -33,6 +33,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("describe", "KIND/NAME|configuration", "everything about one object, or the whole"),
     ("trace", "AGENT INTERFACE", "which line selected which binding, and why not the others"),
     ("explain", "CODE|WORD|KEY", "what a problem's code, a reason, a state or a key means"),
+    ("run", "AGENT -- CMD…", "a command with an agent's services, for as long as it runs"),
     ("call", "TOOL [KEY=VALUE…]|--list", "call a tool as an agent would"),
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),

@@ -67,6 +67,7 @@ def imported(world: World, *arguments: str) -> set[str]:
         ["--nonsense"],
         ["call"],
         ["call", "--help"],
+        ["run", "--help"],
         ["call", "ocr_extract", "path=a.pdf", "--agent", "clerk"],
     ],
     ids=" ".join,
@@ -94,6 +95,7 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
                 "entry",
                 "keypaths",
                 "lines",
+                "running",
                 "standing",
                 "tables",
             )
@@ -117,7 +119,7 @@ def test_help_lists_every_command_and_every_command_has_its_own(world: World) ->
 
 def test_the_table_of_commands_is_what_there_is() -> None:
     listed = {name.split()[0] for name, _, _ in usage.COMMANDS}
-    assert listed == set(cli.handler.commands) - {"plan"} | {"get", "describe", "call", "version"}
+    assert listed == set(cli.handler.commands) - {"plan"} | {"get", "describe", "call", "run", "version"}
 
 
 def test_version_says_the_version(world: World) -> None:

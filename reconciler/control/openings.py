@@ -1,0 +1,127 @@
+"""What the control socket answers about sessions: open one, close it, say which are open.
+
+A session that a launcher opens *with itself* (``withCaller``) ends with that very process, whatever ends it;
+one that a script opens ends by ``close``, or after a day without a call. Why an agent gets none is said here
+with the place and the mend.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.control.loop import Controller
+from reconciler.control.rpc import Caller, Method, Refused
+from reconciler.control.sessions import Session
+from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.problems import Problem, Severity
+from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
+
+
+class Openings:
+    """The controller's answers about sessions, by method name."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._keeper = controller.parts.doorkeeper
+
+    def table(self) -> Mapping[str, Method]:
+        return {
+            "session.open": self.open,
+            "session.close": self.close,
+            "session.list": self.listed,
+        }
+
+    async def open(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Open a session of an agent, or of one binding for its operator, and say where its sockets are.
+        ``withCaller``: it ends with the process that asks.
+        """
+        table = self._controller.table
+        if binding := params.get("binding"):
+            routes = self._binding_routes(str(binding), params.get("scope") or [])
+        else:
+            routes = self._agent_routes(str(params.get("agent", "")))
+        opener = caller.process if params.get("withCaller") else None
+        try:
+            session = await self._keeper.open(routes, table, opener)
+        except OSError as error:
+            raise Refused(f"the session cannot be opened: {error.strerror or error}") from error
+        return {**self._as_json(session), "harness": self._harness(session.agent)}
+
+    async def close(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """End one session: its sockets go, its calls end."""
+        session = await self._keeper.close(str(params.get("session", "")))
+        if session is None:
+            raise Refused(f"there is no open session {str(params.get('session'))[:40]!r}")
+        return {"session": session.id}
+
+    async def listed(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Every open session, standing ones included."""
+        return [self._as_json(session) for session in self._keeper.sessions()]
+
+    def _harness(self, agent: str) -> str:
+        """The harness that the agent's file names; "none" for a binding's session."""
+        look = self._controller.look
+        form = (
+            look.admission.in_force.get(ObjectRef(Kind.AGENT, agent)) if look and "/" not in agent else None
+        )
+        return str(getattr(form.spec, "harness", "none")) if form else "none"
+
+    def _agent_routes(self, agent: str) -> AgentRoutes:
+        routes = self._controller.table.agents.get(agent)
+        if routes is None:
+            raise Refused(self._why_not(agent))
+        return routes
+
+    def _why_not(self, agent: str) -> str:
+        look = self._controller.look
+        problems: tuple[Problem, ...] = ()
+        if look:
+            problems = tuple(
+                problem
+                for ref, found in look.admission.refused.items()
+                if ref.name == agent
+                for problem in found
+                if problem.severity is Severity.ERROR
+            )
+        if problems:
+            first = problems[0]
+            return f"agent {agent!r} cannot start a session: {first.at}: {first.what}\n  mend  {first.mend}"
+        form = look.admission.in_force.get(ObjectRef(Kind.AGENT, agent)) if look and agent else None
+        if form is not None:
+            why = getattr(form.spec, "suspend_reason", "") or "`handler describe` says why"
+            state = "is suspended" if getattr(form.spec, "suspend", False) else "has no routes"
+            return f"agent {agent!r} {state}, so no session opens: {why}"
+        known = ", ".join(sorted(self._controller.table.agents)) or "none"
+        return f"there is no agent {agent!r} to open a session for; agents: {known}"
+
+    def _binding_routes(self, binding: str, scope: list[str]) -> AgentRoutes:
+        look = self._controller.look
+        resource = look.admission.inventory.binding(binding) if look else None
+        names = [n for n in self._controller.table.recipes if n.binding == binding]
+        if look is None or resource is None or not names:
+            raise Refused(
+                f"binding {binding!r} cannot be called: `handler describe binding/{binding}` says why"
+            )
+        connector = look.admission.inventory.connector(resource.spec.connector or "")
+        routes: dict[str, Route] = {}
+        for contract in sorted(look.admission.contracts.values(), key=lambda c: c.interface):
+            if connector and str(contract.interface) in connector.spec.implements:
+                routes[contract.interface.name] = Route(contract.interface, binding, names[0], contract)
+        folders = tuple(ScopeFolder(str(path)) for path in scope)
+        return AgentRoutes(agent=f"binding/{binding}", routes=routes, scope=folders)
+
+    def _as_json(self, session: Session) -> dict[str, Any]:
+        folder = self._keeper.folder(session)
+        return {
+            "session": session.id,
+            "agent": session.agent,
+            "openedAt": session.opened_at,
+            "generation": session.generation,
+            "revision": session.revision,
+            "standing": session.standing,
+            "opener": {"pid": session.opener.pid} if session.opener else None,
+            "scope": [{"path": one.path, "access": one.access} for one in session.routes.scope],
+            "folder": str(folder),
+            "services": str(folder / "services.sock"),
+            "sockets": {name: str(folder / f"{name}.sock") for name in session.routes.routes},
+            "routes": {name: str(route.instance) for name, route in session.routes.routes.items()},
+        }

@@ -1,0 +1,120 @@
+"""``handler run``: a command with an agent's services around it, for exactly as long as it lives.
+
+The session is opened with this very process as its opener; then this process *becomes* the command. So the
+terminal, job control, signals and the exit code are the command's own, nothing of ours stays in between, and
+whatever ends the command ends the session, which the controller sees at once. The environment says where the
+services are (``HANDLER_SESSION``, ``HANDLER_SERVICES``); files that are made for the session lie in its
+folder, and go with it.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+
+from reconciler.doors import client, usage
+
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as shells have it
+_HELP = """\
+Usage: handler run AGENT -- CMD [ARGUMENT…]
+
+Runs CMD with the services of AGENT: opens a session, starts CMD in this terminal, and ends the session with
+it. CMD finds its services by HANDLER_SERVICES (one socket for all) and HANDLER_SESSION; 'handler call' and
+'handler-service' inside use that session without being told.
+
+  handler run reviewer -- make report
+
+  Exit: that of CMD; before it starts: 1 no session, 2 wrong command line, 126 or 127 CMD cannot be started
+"""
+
+Become = Callable[[str, list[str], dict[str, str]], object]
+
+
+class _Ask:
+    """The command line of one run."""
+
+    def __init__(self, words: list[str]) -> None:
+        """Read it; raises ``usage.Usage``."""
+        before, dashes, self.command = words, "", []
+        if "--" in words:
+            cut = words.index("--")
+            before, dashes, self.command = words[:cut], "--", words[cut + 1 :]
+        for word in before:
+            if word.startswith("-"):
+                raise usage.Usage(f"'{word}' is not an option of 'handler run' (those of CMD stand after --)")
+        if not before:
+            raise usage.Usage("'handler run' wants an agent, like 'handler run reviewer -- make report'")
+        self.agent, *more = before
+        if more:
+            raise usage.Usage(f"write the command after --: handler run {self.agent} -- {' '.join(more)}")
+        if not self.command:
+            raise usage.Usage(
+                f"'handler run' wants a command{' after --' if dashes else ''}: "
+                f"handler run {self.agent} -- CMD [ARGUMENT…]"
+            )
+
+
+def run(settings: usage.Settings, words: list[str], become: Become = os.execve) -> int:
+    """Become the command, with a session around it; a code only where that does not come to be.
+
+    Raises ``usage.Usage`` for a wrong command line, ``client.NoController`` and ``client.Refused``.
+    """
+    if {"-h", "--help"} & set(words[: words.index("--")] if "--" in words else words):
+        sys.stdout.write(_HELP)
+        return 0
+    ask = _Ask(words)
+    program = _found(ask.command[0])
+    if not program:
+        return _cannot(ask.command[0], "there is no such program", _NOT_FOUND)
+    control = client.Client(settings.config)
+    opened = control.ask("session.open", {"agent": ask.agent, "withCaller": True})
+    if not settings.quiet:
+        _say_where(opened)
+    try:
+        _start(become, program, ask.command, {**os.environ, **variables(opened)})
+    except OSError as error:
+        control.ask("session.close", {"session": opened["session"]})
+        return _cannot(ask.command[0], os.strerror(error.errno or 0), _NOT_EXECUTABLE)
+    return 0
+
+
+def variables(opened: Mapping[str, object]) -> dict[str, str]:
+    """What is put into the environment of whoever runs in a session, from the controller's answer."""
+    return {
+        "HANDLER_SESSION": str(opened.get("session")),
+        "HANDLER_SERVICES": str(opened.get("services")),
+    }
+
+
+def _start(become: Become, program: str, command: list[str], environment: dict[str, str]) -> None:
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and an exec would pass that on
+        signal.signal(number, signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    become(program, command, environment)
+
+
+def _found(word: str) -> str:
+    """The file that a command names, looked up as a shell would; "" when there is none."""
+    if "/" in word:
+        return word if os.path.exists(word) else ""  # noqa: PTH110 - pathlib costs more than all the rest
+    for folder in os.get_exec_path():
+        path = f"{folder or '.'}/{word}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):  # noqa: PTH112
+            return path
+    return ""
+
+
+def _say_where(opened: Mapping[str, object]) -> None:
+    """Tell who works elsewhere than where the agent's relative paths start."""
+    scope = opened.get("scope")
+    first = scope[0] if isinstance(scope, list) and scope else None
+    path = str(first.get("path")) if isinstance(first, dict) else ""
+    if path and os.path.realpath(path) != os.path.realpath("."):
+        shown = usage.path_shown(path, anywhere=True)
+        sys.stderr.write(f"handler: files are named relative to {shown}, the agent's scope, not to here\n")
+
+
+def _cannot(word: str, why: str, code: int) -> int:
+    sys.stderr.write(f"handler: cannot run '{word}': {why}\n")
+    return code

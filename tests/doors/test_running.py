@@ -1,0 +1,120 @@
+"""``handler run``: a session around a command, whose process this one becomes."""
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.doors import running, usage
+from tests.doors import fakes
+from tests.doors.conftest import Ran, World
+
+_SESSION = {"session": "abc", "services": "/run/s/abc/services.sock", "agent": "clerk", "scope": []}
+
+
+class Became:
+    """Takes note of what the process would have become."""
+
+    def __init__(self) -> None:
+        self.program, self.command, self.environment = "", [""], {"": ""}
+
+    def __call__(self, program: str, command: list[str], environment: dict[str, str]) -> None:
+        self.program, self.command, self.environment = program, command, environment
+        assert signal.getsignal(signal.SIGPIPE) is signal.SIG_DFL
+
+
+def refuse(params: Mapping[str, Any]) -> Any:
+    raise fakes.FaultError("agent 'clerk' cannot start a session: agents/clerk.toml:4:12: needs ocr/v1")
+
+
+def ran(world: World, *words: str, become: running.Become | None = None, **env: str) -> tuple[Ran, Became]:
+    became = Became()
+
+    def program() -> int:
+        settings, left = usage.settings(list(words))
+        return running.run(settings, left, become or became)
+
+    before = signal.getsignal(signal.SIGPIPE), signal.getsignal(signal.SIGXFSZ)
+    try:
+        return world.handler(program=program, **env), became
+    finally:
+        signal.signal(signal.SIGPIPE, before[0])
+        signal.signal(signal.SIGXFSZ, before[1])
+
+
+def test_it_becomes_the_command_with_the_session_in_its_environment(world: World) -> None:
+    with fakes.served(world.run / "control.sock", {"session.open": lambda params: _SESSION}) as asked:
+        done, became = ran(world, "clerk", "--", "env", "-c", "--", "x", MINE="1")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert asked[0]["params"] == {"agent": "clerk", "withCaller": True}
+    assert became.command == ["env", "-c", "--", "x"]
+    assert os.access(became.program, os.X_OK)
+    assert became.environment["HANDLER_SESSION"] == "abc"
+    assert became.environment["HANDLER_SERVICES"] == "/run/s/abc/services.sock"
+    assert became.environment["MINE"] == "1"
+
+
+def test_whoever_works_elsewhere_than_the_scope_is_told_where_paths_start(world: World) -> None:
+    scope = {**_SESSION, "scope": [{"path": str(world.config), "access": "create"}]}
+    with fakes.served(world.run / "control.sock", {"session.open": lambda params: scope}):
+        done, _ = ran(world, "clerk", "--", "true")
+        assert "relative to ~/config" in done.err
+        done, _ = ran(world, "-q", "clerk", "--", "true")
+        assert done.err == ""
+
+
+def test_a_refusal_comes_before_anything_is_started(world: World) -> None:
+    with fakes.served(world.run / "control.sock", {"session.open": refuse}):
+        done = world.handler("run", "clerk", "--", "touch", "started")
+    assert (done.code, done.out) == (1, "")
+    assert "agents/clerk.toml:4:12: needs ocr/v1" in done.err
+    assert not (world.root / "started").exists()
+
+
+def test_without_a_controller_it_says_how_to_start_one(world: World) -> None:
+    done = world.handler("run", "clerk", "-c", "config", "--", "touch", "started")
+    assert done.code == 1
+    assert done.err == "handler: no controller runs for ./config: start one with 'handlerd -c ./config'\n"
+    assert not (world.root / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "wants an agent"),
+        (["clerk"], "wants a command: handler run clerk -- CMD"),
+        (["clerk", "--"], "wants a command after --"),
+        (["clerk", "make", "report"], "write the command after --: handler run clerk -- make report"),
+        (["clerk", "--sanbox", "--", "true"], "'--sanbox' is not an option of 'handler run'"),
+    ],
+)
+def test_a_wrong_line_says_what_to_write(world: World, words: list[str], said: str) -> None:
+    done = world.handler("run", *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_a_program_that_is_not_there_ends_as_in_a_shell_and_opens_nothing(world: World) -> None:
+    with fakes.served(world.run / "control.sock", {"session.open": lambda params: _SESSION}) as asked:
+        for word in ("no-such-program", "./no-such-program"):
+            done = world.handler("run", "clerk", "--", word)
+            assert (done.code, done.err) == (127, f"handler: cannot run '{word}': there is no such program\n")
+    assert asked == []
+
+
+def test_a_program_that_cannot_be_executed_closes_the_session_again(world: World) -> None:
+    text = Path(world.root / "notes.txt")
+    text.write_text("no program")
+    answers: dict[str, fakes.Answer] = {
+        "session.open": lambda params: _SESSION,
+        "session.close": lambda params: {"session": "abc"},
+    }
+    with fakes.served(world.run / "control.sock", answers) as asked:
+        done, _ = ran(world, "clerk", "--", "./notes.txt", become=os.execve)
+    assert done.code == 126
+    assert "cannot run './notes.txt': Permission denied" in done.err
+    assert asked[-1]["method"] == "session.close"
+    assert asked[-1]["params"] == {"session": "abc"}
