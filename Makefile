@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fmt flows golden schemas docs bench bench-reconcile
+.PHONY: help setup demo test check lint fmt flows golden schemas docs bench bench-reconcile race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ flows: setup  ## the whole way only: real daemon, sandbox, engines, clients
 golden: setup  ## rewrite the golden texts; review the diff
 	HANDLER_GOLDEN=write $(PY) -m pytest -q tests/golden tests/doors tests/reasons
 	git --no-pager diff --stat -- tests/golden
+
+race: setup  ## attackers swap folders, links and files for 10 seconds: none may get out of a scope
+	$(PY) -m tests.kit.race 10
 
 schemas: setup  ## write schemas/ from the models
 	$(PY) .ci/schemas

@@ -24,6 +24,7 @@ from reconciler.control import folders, lock
 from reconciler.doors import columns, offline, usage
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.resources import Agent, Connector
+from reconciler.router import beneath
 from reconciler.runtime import environments, host, walls
 from reconciler.runtime.limits import Limits
 
@@ -67,6 +68,7 @@ def findings_of(config: Path) -> Iterator[Finding]:
     yield from _folders(config)
     yield from _watching()
     yield from _walls()
+    yield _files()
     yield from _engines(config)
 
 
@@ -190,6 +192,15 @@ def _walls() -> Iterator[Finding]:
     for wall, how in found.standing.items():
         bound = wall in _BOUNDS and not how.startswith("cgroup")
         yield Finding(f"wall: {wall}", "narrow" if bound else "stands", how)
+
+
+def _files() -> Finding:
+    """Whether what agents name can be opened by the one road that no link leads out of."""
+    words = beneath.missing()
+    if words is None:
+        return Finding("files", "stands", "openat2: nothing outside of a scope is opened")
+    mend = "use Linux 5.6 or newer, or a container runtime whose seccomp profile lets openat2 through"
+    return Finding("files", "missing", words, mend)
 
 
 def _engines(config: Path) -> Iterator[Finding]:

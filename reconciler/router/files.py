@@ -1,58 +1,35 @@
 """Files by descriptor: what an agent names is opened beneath its scope, and by no other road.
 
 ``openat2`` with BENEATH, NO_SYMLINKS and NO_MAGICLINKS on a descriptor of the scope's folder, after a lexical
-check; so no link, race or ``..`` leads out (S4). Input: regular files only, opened without waiting, counted
-while copied. Output: a new file written under a temporary name beside its place, without an execute bit, then
-named in one step that never replaces anything unless the folder is granted ``write``. Missing and forbidden
-look alike. Everything here blocks: it runs in threads.
+check; so no link, race or ``..`` leads out (S4; ``beneath``). Input: regular files of real file systems only,
+opened without waiting, counted while copied. Output: a new file without a name until it is whole, without an
+execute bit (``drafts``). Missing and forbidden look alike. Everything here blocks: it runs in threads.
 """
 
-import ctypes
-import errno
 import hashlib
 import mimetypes
 import os
 import re
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 
 from reconciler.model.routes import ScopeFolder
+from reconciler.router import beneath, drafts
+from reconciler.router.beneath import Denial as Denial  # noqa: PLC0414 - part of this module's face
+from reconciler.router.beneath import Denied as Denied  # noqa: PLC0414 - likewise
+from reconciler.router.drafts import Spot as Spot  # noqa: PLC0414 - likewise
+from reconciler.router.drafts import discard as discard  # noqa: PLC0414 - likewise
 
 MAX_PATH = 4096
 _CHUNK = 256 * 1024  # small enough for the cache and for a prompt end, large enough to cost no time
-_SYS_OPENAT2 = 437  # the same on every architecture
-_RESOLVE = 0x08 | 0x04 | 0x02  # BENEATH | NO_SYMLINKS | NO_MAGICLINKS
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 # Texts that harnesses read as instructions: no service writes them (a later session would obey them).
 _INSTRUCTIONS = frozenset({"skill.md", "agents.md", "claude.md", "gemini.md"})
 _TYPES = mimetypes.MimeTypes()
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MAX_PART = 255
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Denial(Enum):
-    """Why a file is not handed over. Missing and forbidden are one: the agent learns nothing from it."""
-
-    REFUSED = "refused"
-    TOO_LARGE = "too_large"
-    FAILED = "unavailable"  # our own side: no space, a lost folder, a call that ended meanwhile
-
-
-class Denied(Exception):  # noqa: N818 - an answer of the scope, not an error of the program
-    """Ends a hand-off; ``diagnostic`` is for the record and names no path."""
-
-    def __init__(self, denial: Denial, diagnostic: str) -> None:
-        super().__init__(diagnostic)
-        self.denial = denial
-        self.diagnostic = diagnostic
 
 
 @dataclass(slots=True)
@@ -64,15 +41,6 @@ class Opened:
     media_type: str
 
 
-@dataclass(slots=True)
-class Spot:
-    """Where an output file goes: the open parent folder and the name in it."""
-
-    folder: int
-    name: str
-    overwrite: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Copied:
     size: int
@@ -82,13 +50,13 @@ class Copied:
 def read(scope: Sequence[ScopeFolder], text: str, max_bytes: int) -> Opened:
     """Open an input file of the scope; raises Denied. Relative paths are of the first folder (ruling 11)."""
     folder, parts = _within(scope, text)
-    root = _open_root(folder)
+    root = _open_root(scope, folder)
     try:
-        descriptor = _open_beneath(root, "/".join(parts), _READ)
+        descriptor = beneath.open_beneath(root, "/".join(parts), _READ)
     finally:
         os.close(root)
     try:
-        _need_plain(os.fstat(descriptor), max_bytes)
+        _need_plain(descriptor, max_bytes)
     except Denied:
         os.close(descriptor)
         raise
@@ -104,23 +72,25 @@ def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
         raise Denied(Denial.REFUSED, "the folder is granted for reading")
     if any(part.startswith(".") for part in parts) or parts[-1].casefold() in _INSTRUCTIONS:
         raise Denied(Denial.REFUSED, "a hidden or instruction file is never written")
-    root = _open_root(folder)
+    root = _open_root(scope, folder)
     try:
-        parent = _open_beneath(root, "/".join(parts[:-1]) or ".", _FOLDER)
+        parent = beneath.open_beneath(root, "/".join(parts[:-1]) or ".", beneath.FOLDER)
     finally:
         os.close(root)
     found = Spot(parent, parts[-1], folder.access == "write")
     try:
-        _need_free(found)
+        beneath.need_real(parent)
+        drafts.need_free(found)
     except Denied:
         os.close(parent)
         raise
+    drafts.sweep(parent)
     return found
 
 
 def hand_in(opened: Opened, inbox: int, blob: str, *, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
     """Copy an input file to ``blob`` in the connector's inbox, which it can only read; raises Denied."""
-    target = _create(inbox, blob, 0o440)
+    target = drafts.create(inbox, blob, 0o440)
     try:
         os.fchmod(target, 0o440)  # whatever the umask: the connector reads it by its group
         return _copy(opened.descriptor, target, max_bytes, wanted)
@@ -133,30 +103,21 @@ def hand_out(outbox: int, blob: str, place: Spot, *, max_bytes: int, wanted: Cal
     try:
         source = os.open(blob, _READ | os.O_NOFOLLOW, dir_fd=outbox)
     except OSError as error:
-        raise Denied(Denial.FAILED, f"the output file cannot be opened: {_short(error)}") from None
+        raise Denied(Denial.FAILED, f"the output file cannot be opened: {beneath.short(error)}") from None
     try:
         found = os.fstat(source)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
             raise Denied(Denial.FAILED, "the output is not one plain file")
-        hidden = f".{blob}.part"
-        target = _create(place.folder, hidden, 0o666)
+        _need_size(found, max_bytes)
+        draft = drafts.begin(place, blob)
         try:
-            copied = _copy(source, target, max_bytes, wanted)
-        except Denied:
-            discard(place.folder, hidden)
-            raise
+            copied = _copy(source, draft.descriptor, max_bytes, wanted)
+            drafts.finish(draft, place, blob)
         finally:
-            os.close(target)
-        _name(place, hidden)
+            drafts.close(draft, place)
         return copied
     finally:
         os.close(source)
-
-
-def discard(folder: int, name: str) -> None:
-    """Remove a file that may be there."""
-    with suppress(OSError):
-        os.unlink(name, dir_fd=folder)
 
 
 def _within(scope: Sequence[ScopeFolder], text: str) -> tuple[ScopeFolder, list[str]]:
@@ -173,65 +134,56 @@ def _within(scope: Sequence[ScopeFolder], text: str) -> tuple[ScopeFolder, list[
         folder = max(inside, key=lambda one: len(one.path))  # the nearest folder's grant counts
         rest = text[len(folder.path.rstrip("/")) + 1 :]
     parts = rest.split("/")
-    if any(part in ("", ".", "..") or len(os.fsencode(part)) > _MAX_PART for part in parts):
-        raise Denied(Denial.REFUSED, "the path has empty, dotted or overlong parts")
+    if not all(map(_is_name, parts)):
+        raise Denied(Denial.REFUSED, "the path has empty, dotted or overlong parts, or is not UTF-8")
     return folder, parts
 
 
-def _open_root(folder: ScopeFolder) -> int:
+def _is_name(part: str) -> bool:
+    """Whether a part of a path may be a file's name: plain, short, and UTF-8 (half a character is not)."""
+    if part in ("", ".", ".."):
+        return False
     try:
-        return os.open(folder.path, _FOLDER)
+        return len(part.encode()) <= _MAX_PART
+    except UnicodeEncodeError:
+        return False
+
+
+def _open_root(scope: Sequence[ScopeFolder], folder: ScopeFolder) -> int:
+    """Open a folder of the scope: by its path as it was granted, links and all; but where it lies inside of
+    another folder of the scope, beneath that one, since who may write there could put a link in its place.
+    """
+    around = [one for one in scope if folder.path.startswith(one.path.rstrip("/") + "/")]
+    outer = min(around, key=lambda one: len(one.path), default=folder)
+    try:
+        root = os.open(outer.path, beneath.FOLDER)
     except OSError as error:
-        raise Denied(Denial.REFUSED, f"a folder of the scope cannot be opened: {_short(error)}") from None
+        raise Denied(
+            Denial.REFUSED, f"a folder of the scope cannot be opened: {beneath.short(error)}"
+        ) from None
+    if outer.path == folder.path:
+        return root
+    try:
+        rest = folder.path.removeprefix(outer.path.rstrip("/")).strip("/")
+        return beneath.open_beneath(root, rest, beneath.FOLDER)
+    finally:
+        os.close(root)
 
 
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
-def _open_beneath(root: int, path: str, flags: int) -> int:
-    """openat2(2). The path holds no NUL (checked before: ctypes would cut there)."""
-    how = _How(flags, 0, _RESOLVE)
-    for _ in range(_TRIES):
-        found: int = _libc.syscall(
-            _SYS_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
-        )
-        if found >= 0:
-            return found
-        fault = ctypes.get_errno()
-        if fault not in (errno.EAGAIN, errno.EINTR):  # EAGAIN: something was renamed while it resolved
-            break
-    raise Denied(Denial.REFUSED, f"the path does not open: {errno.errorcode.get(fault, fault)}")
-
-
-_TRIES = 16
-
-
-def _need_plain(found: os.stat_result, max_bytes: int) -> None:
+def _need_plain(descriptor: int, max_bytes: int) -> None:
+    found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         raise Denied(Denial.REFUSED, "it is not a regular file")
     if found.st_nlink > 1 and found.st_uid != os.geteuid():
         raise Denied(Denial.REFUSED, "it is a hard link to somebody else's file")
+    beneath.need_real(descriptor)
+    _need_size(found, max_bytes)
+
+
+def _need_size(found: os.stat_result, max_bytes: int) -> None:
+    """See that a file is not too large as it lies; what it grows to meanwhile is counted while copying."""
     if found.st_size > max_bytes:
         raise Denied(Denial.TOO_LARGE, f"it has {found.st_size} bytes, more than {max_bytes}")
-
-
-def _need_free(place: Spot) -> None:
-    try:
-        found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Denied(Denial.REFUSED, f"the place cannot be looked at: {_short(error)}") from None
-    if not place.overwrite or not stat.S_ISREG(found.st_mode):
-        raise Denied(Denial.REFUSED, "something is there already")
-
-
-def _create(folder: int, name: str, mode: int) -> int:
-    try:
-        return os.open(name, _NEW, mode, dir_fd=folder)
-    except OSError as error:
-        raise Denied(Denial.FAILED, f"a file cannot be made: {_short(error)}") from None
 
 
 def _copy(source: int, target: int, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
@@ -251,26 +203,5 @@ def _copy(source: int, target: int, max_bytes: int, wanted: Callable[[], bool]) 
             while piece:
                 piece = piece[os.write(target, piece) :]
     except OSError as error:
-        raise Denied(Denial.FAILED, f"the copy broke off: {_short(error)}") from None
+        raise Denied(Denial.FAILED, f"the copy broke off: {beneath.short(error)}") from None
     return Copied(size, digest.hexdigest())
-
-
-def _name(place: Spot, hidden: str) -> None:
-    """Give the finished file its name: replacing a plain file where that is granted, else never."""
-    try:
-        _need_free(place)
-        if place.overwrite:
-            os.rename(hidden, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-            return
-        # A second name fails when the first comer is there already, on every file system.
-        os.link(hidden, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder, follow_symlinks=False)
-    except FileExistsError:
-        raise Denied(Denial.REFUSED, "something is there already") from None
-    except OSError as error:
-        raise Denied(Denial.FAILED, f"the file cannot be named: {_short(error)}") from None
-    finally:
-        discard(place.folder, hidden)
-
-
-def _short(error: OSError) -> str:
-    return errno.errorcode.get(error.errno or 0, "unknown")
