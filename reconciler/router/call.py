@@ -7,6 +7,7 @@ call. A deadline is such a refusal, sent in at whatever step the call stands. Th
 interface's closed list and fixed words; what a connector said goes to the record only (S3).
 """
 
+import difflib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from reconciler.model.routes import Route
 
 QUEUE = 64  # calls of one session and interface that may wait for a turn
 _DROPPED = "wait_for_previous"  # measured: Gemini CLI adds this argument to every call
+_MAX_WORD = 64  # characters of a misspelt name that are compared
 _LINE_FACTOR, _LINE_ROOM = 2.5, 64 * 1024  # what escapes and the envelope may add to an answer (ruling 52)
 
 Files = Mapping[str, tuple[str, ...]]  # input property → the paths that the agent gave
@@ -134,14 +136,27 @@ def _at_the_door(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usa
     fault = tool.input_fault(arguments)
     if fault is not None:
         # A name that the agent made up is payload: the agent reads it, the record does not hold it.
-        return Refused(
-            "invalid_input", fault, "what it names " + NOT_A_FIELD if fault.endswith(NOT_A_FIELD) else ""
-        )
+        if fault.endswith(NOT_A_FIELD):
+            return Refused(
+                "invalid_input", fault + _nearest(tool, arguments, fault), "what it names " + NOT_A_FIELD
+            )
+        return Refused("invalid_input", fault)
     if usage.most is not None and usage.made >= usage.most:
         return Refused("limit", diagnostic=f"{usage.most} calls a session")
     if usage.waiting >= QUEUE:
         return Refused("limit", diagnostic=f"{usage.concurrent} calls at once and {QUEUE} waiting")
     return None
+
+
+def _nearest(tool: Tool, arguments: Mapping[str, Any], fault: str) -> str:
+    """What a misspelt argument was most likely meant to be, as the end of a clause; "" if nothing is near."""
+    known = tool.definition["inputSchema"].get("properties", {})
+    for name in arguments:
+        word = name[:_MAX_WORD]
+        if fault == f"{word} {NOT_A_FIELD}":
+            near = difflib.get_close_matches(word, [one for one in known if one not in arguments], n=1)
+            return f"; did you mean {near[0]}?" if near else ""
+    return ""
 
 
 def _with_files(

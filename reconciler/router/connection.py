@@ -31,6 +31,7 @@ _STALL_S = 1.0  # …for longer than this
 _MAX_STALL_S = 10.0
 _IN_USE = "a request with this id is still running"
 _TOO_LONG = f"a line has more than {MAX_LINE} bytes"
+_NO_END = "the last line has no end: a message ends with 0x0A"
 
 
 class House(Protocol):
@@ -115,6 +116,8 @@ class Connection(asyncio.Protocol):
         writing still gets its answers.
         """
         self.ended = True
+        if self._framer.held:  # it may be half of something else: it is not done
+            self.send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _NO_END))
         if self.is_gone() or not (self._flights or self._backlog):
             self._close()
             return False
@@ -226,15 +229,25 @@ class Connection(asyncio.Protocol):
             self._listen(action)
 
     def _answer(self, message: jsonrpc.Message) -> mcp.Action:
+        if isinstance(message, jsonrpc.Request | jsonrpc.Fault) and self._is_in_use(message.id):
+            # An answer with this id would be taken for that of the request which has it.
+            if isinstance(message, jsonrpc.Request):
+                return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE)
+            return jsonrpc.error(None, message.code, message.message)
         if self._face is not None:
             return mcp.answer(self._face, message)
         if isinstance(message, jsonrpc.Request):
             return jsonrpc.error(message.id, NO_SESSION, self._refused)
+        if isinstance(message, jsonrpc.Fault):
+            return jsonrpc.error(message.id, message.code, message.message)
         return None
+
+    def _is_in_use(self, ident: Id | None) -> bool:
+        return ident in self._flights or ident in self._listens
 
     def _begin(self, ask: mcp.Call, size: int) -> None:
         ident = ask.id
-        if ident in self._flights or ident in self._listens:
+        if self._is_in_use(ident):
             self.send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
             return
         self._flights[ident] = flight = Flight(self._desks[ask.offer.route.interface.name], self, ask, size)
@@ -249,9 +262,7 @@ class Connection(asyncio.Protocol):
             flight.cancel()
 
     def _listen(self, listen: mcp.Listen) -> None:
-        if listen.id in self._flights or listen.id in self._listens:
-            self.send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
-        elif len(self._listens) >= _MAX_LISTENS:
+        if len(self._listens) >= _MAX_LISTENS:
             self.send(jsonrpc.error(listen.id, jsonrpc.INTERNAL_ERROR, "too many subscriptions"))
         else:
             self._listens[listen.id] = listen

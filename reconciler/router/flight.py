@@ -32,6 +32,7 @@ from reconciler.router.files import Denied
 from reconciler.router.handoff import HandOff
 from reconciler.wire.jsonrpc import Id
 
+_MAX_TOLD = 20  # lines of progress of one call in a second: more than anybody reads
 _THREADS = 4  # for files: reading and hashing keep two cores busy
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
@@ -164,7 +165,8 @@ class Flight:
     _number: int | None = None  # of the sent call, while it is out
     _handoff: HandOff | None = None
     _working = False  # a thread is at the files
-    _told = -1.0  # the last progress
+    _told: float | None = None  # the last progress
+    _telling = (0.0, 0)  # the second that began at…, and how much progress was told in it
     _held: Lane | None = None  # kept from stopping while files are prepared
 
     def __init__(self, desk: Desk, client: Client, ask: mcp.Call, in_bytes: int) -> None:
@@ -244,10 +246,15 @@ class Flight:
                 assert_never(step)
 
     def progress(self, progress: float, total: float | None) -> None:
-        """A connector's progress, passed on while it grows (MCP: strictly increasing)."""
+        """A connector's progress, passed on while it grows (MCP: strictly increasing) and not too often."""
         token = self.ask.token
-        if token is not None and not self.over and progress > self._told:
-            self._told = progress
+        if token is None or self.over or (self._told is not None and progress <= self._told):
+            return
+        now, (since, told) = self._desk.exchange.clock(), self._telling
+        if now - since >= 1:
+            since, told = now, 0
+        if told < _MAX_TOLD:
+            self._told, self._telling = progress, (since, told + 1)
             self._client.report(answers.progress(token, progress, total))
 
     def done(self, reply: Reply) -> None:

@@ -263,16 +263,29 @@ def _page_start(cursor: object, size: int) -> int | None:
     return start if 0 < start < size and start % _PAGE == 0 else None
 
 
+def _without_tasks(request: Request, meta: Mapping[str, Any]) -> bytes | None:
+    """The refusal of what needs the tasks extension, to a client that did not declare it in this request."""
+    extensions = meta[_CAPABILITIES].get("extensions")
+    if type(extensions) is dict and _TASKS in extensions:
+        return None
+    return _refuse(
+        request,
+        MISSING_CAPABILITY,
+        "this needs the tasks extension among the client's capabilities",
+        {"requiredCapabilities": {"extensions": {_TASKS: {}}}},
+    )
+
+
+def _of_tasks(_: Face, request: Request, meta: Mapping[str, Any]) -> Action:
+    """A method of the tasks extension. It is not offered: no tool makes a task yet, so there is none."""
+    refusal = _without_tasks(request, meta)
+    return refusal or _refuse(request, jsonrpc.METHOD_NOT_FOUND, "the tasks extension is not offered here")
+
+
 def _call_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
-    if "task" in request.params:
-        extensions = meta[_CAPABILITIES].get("extensions")
-        if type(extensions) is not dict or _TASKS not in extensions:
-            return _refuse(
-                request,
-                MISSING_CAPABILITY,
-                "a call as a task needs the tasks extension among the client's capabilities",
-                {"requiredCapabilities": {"extensions": {_TASKS: {}}}},
-            )
+    """A call. One that asks for a task is answered at its end like any other, as the extension allows."""
+    if "task" in request.params and (refusal := _without_tasks(request, meta)) is not None:
+        return refusal
     return _call(face, request, meta.get("progressToken"), modern=True)
 
 
@@ -303,4 +316,7 @@ _MODERN_METHODS: Mapping[str, Callable[[Face, Request, Mapping[str, Any]], Actio
     "tools/list": _list_modern,
     "tools/call": _call_modern,
     "subscriptions/listen": _listen,
+    "tasks/get": _of_tasks,
+    "tasks/update": _of_tasks,
+    "tasks/cancel": _of_tasks,
 }

@@ -135,13 +135,14 @@ _NONE: Any = object()
 def _unusual(message: dict[str, Any]) -> Message:
     """Everything but a plain request: notifications, answers, and what is neither."""
     ident = message.get("id")
-    known = ident if id_is_legal(ident) else None
+    # An id in what is no request is one that we gave: an answer by it would be taken for another one's.
+    known = ident if id_is_legal(ident) and not ("result" in message or "error" in message) else None
     if message.get("jsonrpc") != "2.0":
         return Fault(INVALID_REQUEST, 'a message says "jsonrpc": "2.0"', known)
     if ("method" in message) + ("result" in message) + ("error" in message) != 1:
         return Fault(INVALID_REQUEST, "a message has exactly one of method, result and error", known)
     if "method" not in message:
-        return _response(message, known)
+        return _response(message, ident if id_is_legal(ident) else None)
     if "id" in message and known is None:
         return Fault(
             INVALID_REQUEST, f"an id is a 64-bit integer or a string of at most {MAX_ID_BYTES} bytes"

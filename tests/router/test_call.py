@@ -65,6 +65,28 @@ def test_a_call_is_sent_as_it_was_checked_and_its_answer_is_checked_too() -> Non
     assert play.answer == Answer(b'{"text":"ho"}')
 
 
+@pytest.mark.parametrize(
+    ("arguments", "detail"),
+    [
+        ({"path": "a", "langages": ["fr"]}, "langages is not a field of this tool; did you mean languages?"),
+        (
+            {"path": "a", "Languages": ["fr"]},
+            "Languages is not a field of this tool; did you mean languages?",
+        ),
+        ({"path": "a", "zzz": 1}, "zzz is not a field of this tool"),
+        ({"path": "a", "languages": [], "language": 1}, "language is not a field of this tool"),
+        ({"pth": "a"}, "pth is not a field of this tool; did you mean path?"),
+        ({}, "path is missing"),
+        ({"path": "a", "l" * 500: 1}, "l" * 64 + " is not a field of this tool"),
+    ],
+)
+def test_a_misspelt_argument_is_refused_with_the_nearest_name(arguments: dict[str, Any], detail: str) -> None:
+    play = Playbook(stage.ocr(), "ocr_extract", arguments)
+    assert isinstance(play.answer, Refused)
+    assert (play.answer.code, play.answer.detail) == ("invalid_input", detail)
+    assert "ang" not in play.answer.diagnostic  # what an agent made up is not written down
+
+
 def test_an_answer_outside_the_contract_is_unavailable_and_says_nothing_of_the_vendor() -> None:
     play = say().asks(SEND_HI, reply=Result({"text": "ho", "vendor": "boom"}, {}))
     fault = "the answer has a field that is not in the schema"

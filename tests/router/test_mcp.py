@@ -125,6 +125,15 @@ def test_a_task_needs_the_extension_declared_in_that_request() -> None:
     assert isinstance(ask("tools/call", declared, name="ocr_extract", arguments={}, task={}), Call)
 
 
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+def test_the_tasks_extension_is_not_offered_and_says_so_only_to_who_declared_it(method: str) -> None:
+    assert code(method, MODERN, taskId="x") == -32021
+    declared = {VERSION: mcp.MODERN, CAPABILITIES: {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+    assert code(method, declared, taskId="x") == -32601
+    assert code(method, taskId="x") == -32601
+    assert "extensions" not in answered("server/discover", declared)["result"]["capabilities"]
+
+
 def test_tools_are_served_as_their_contract_has_them_in_its_order() -> None:
     assert answered("tools/list")["result"]["tools"] == stage.OCR_TOOLS
     line = ask("tools/list")
