@@ -44,7 +44,15 @@ class Openings:
             session = await self._keeper.open(routes, table, opener)
         except OSError as error:
             raise Refused(f"the session cannot be opened: {error.strerror or error}") from error
-        return {**self._as_json(session), "harness": self._harness(session.agent)}
+        interfaces = {
+            name: {
+                "interface": str(route.interface),
+                "timeoutSeconds": route.contract.spec.limits.timeout_seconds,
+            }
+            for name, route in session.routes.routes.items()
+        }
+        harness = self._harness(session.agent)
+        return {**self._as_json(session), "interfaces": interfaces, "harness": harness}
 
     async def close(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """End one session: its sockets go, its calls end."""

@@ -14,14 +14,22 @@ from collections.abc import Callable, Mapping
 
 from reconciler.doors import client, usage
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from reconciler.doors.outfit import Outfit
+
+_ABSENT = "there is no such program"
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as shells have it
 _HELP = """\
-Usage: handler run AGENT -- CMD [ARGUMENT…]
+Usage: handler run AGENT [-- CMD [ARGUMENT…]]
 
 Runs CMD with the services of AGENT: opens a session, starts CMD in this terminal, and ends the session with
-it. CMD finds its services by HANDLER_SERVICES (one socket for all) and HANDLER_SESSION; 'handler call' and
-'handler-service' inside use that session without being told.
+it. Without CMD: the harness that the agent's file names. A harness is told of the services by files and
+arguments of this run alone. Other programs find them by HANDLER_SERVICES (one socket for all) and
+HANDLER_SESSION; 'handler call' and 'handler-service' inside use that session without being told.
 
+  handler run reviewer
+  handler run reviewer -- claude --resume
   handler run reviewer -- make report
 
   Exit: that of CMD; before it starts: 1 no session, 2 wrong command line, 126 or 127 CMD cannot be started
@@ -35,10 +43,8 @@ class _Ask:
 
     def __init__(self, words: list[str]) -> None:
         """Read it; raises ``usage.Usage``."""
-        before, dashes, self.command = words, "", []
-        if "--" in words:
-            cut = words.index("--")
-            before, dashes, self.command = words[:cut], "--", words[cut + 1 :]
+        cut = words.index("--") if "--" in words else len(words)
+        before, self.command = words[:cut], words[cut + 1 :]
         for word in before:
             if word.startswith("-"):
                 raise usage.Usage(f"'{word}' is not an option of 'handler run' (those of CMD stand after --)")
@@ -47,11 +53,6 @@ class _Ask:
         self.agent, *more = before
         if more:
             raise usage.Usage(f"write the command after --: handler run {self.agent} -- {' '.join(more)}")
-        if not self.command:
-            raise usage.Usage(
-                f"'handler run' wants a command{' after --' if dashes else ''}: "
-                f"handler run {self.agent} -- CMD [ARGUMENT…]"
-            )
 
 
 def run(settings: usage.Settings, words: list[str], become: Become = os.execve) -> int:
@@ -63,35 +64,38 @@ def run(settings: usage.Settings, words: list[str], become: Become = os.execve) 
         sys.stdout.write(_HELP)
         return 0
     ask = _Ask(words)
-    program = _found(ask.command[0])
-    if not program:
-        return _cannot(ask.command[0], "there is no such program", _NOT_FOUND)
+    if ask.command and not _found(ask.command[0]):
+        return _cannot(ask.command[0], _ABSENT, _NOT_FOUND)
     control = client.Client(settings.config)
     opened = control.ask("session.open", {"agent": ask.agent, "withCaller": True})
+    return _inside(settings, ask, {**opened, "config": control.config}, become)
+
+
+def _inside(settings: usage.Settings, ask: _Ask, opened: dict[str, object], become: Become) -> int:
+    """Become the command; a code where that does not come to be, and the session ends with this process."""
+    from reconciler.doors import outfit  # noqa: PLC0415 - a refusal does without
+
+    outfitted = outfit.fitted(opened, ask.command, str(opened["config"]))
+    program = _found(outfitted.command[0])
+    if not program:
+        return _cannot(outfitted.command[0], _ABSENT, _NOT_FOUND)
     if not settings.quiet:
         _say_where(opened)
+        if outfitted.note:
+            sys.stderr.write(f"handler: {outfitted.note}\n")
     try:
-        _start(become, program, ask.command, {**os.environ, **variables(opened)})
+        _start(become, program, outfitted)
     except OSError as error:
-        control.ask("session.close", {"session": opened["session"]})
-        return _cannot(ask.command[0], os.strerror(error.errno or 0), _NOT_EXECUTABLE)
+        return _cannot(outfitted.command[0], os.strerror(error.errno or 0), _NOT_EXECUTABLE)
     return 0
 
 
-def variables(opened: Mapping[str, object]) -> dict[str, str]:
-    """What is put into the environment of whoever runs in a session, from the controller's answer."""
-    return {
-        "HANDLER_SESSION": str(opened.get("session")),
-        "HANDLER_SERVICES": str(opened.get("services")),
-    }
-
-
-def _start(become: Become, program: str, command: list[str], environment: dict[str, str]) -> None:
+def _start(become: Become, program: str, outfitted: "Outfit") -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and an exec would pass that on
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()
     sys.stderr.flush()
-    become(program, command, environment)
+    become(program, list(outfitted.command), {**os.environ, **outfitted.environment})
 
 
 def _found(word: str) -> str:

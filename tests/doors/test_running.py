@@ -1,5 +1,6 @@
 """``handler run``: a session around a command, whose process this one becomes."""
 
+import json
 import os
 import signal
 from collections.abc import Mapping
@@ -12,7 +13,15 @@ from reconciler.doors import running, usage
 from tests.doors import fakes
 from tests.doors.conftest import Ran, World
 
-_SESSION = {"session": "abc", "services": "/run/s/abc/services.sock", "agent": "clerk", "scope": []}
+_SESSION: dict[str, Any] = {
+    "session": "abc",
+    "services": "/run/s/abc/services.sock",
+    "agent": "clerk",
+    "scope": [],
+    "harness": "none",
+    "sockets": {"ocr": "/run/s/abc/ocr.sock"},
+    "interfaces": {"ocr": {"interface": "ocr/v1", "timeoutSeconds": 60}},
+}
 
 
 class Became:
@@ -85,8 +94,6 @@ def test_without_a_controller_it_says_how_to_start_one(world: World) -> None:
     ("words", "said"),
     [
         ([], "wants an agent"),
-        (["clerk"], "wants a command: handler run clerk -- CMD"),
-        (["clerk", "--"], "wants a command after --"),
         (["clerk", "make", "report"], "write the command after --: handler run clerk -- make report"),
         (["clerk", "--sanbox", "--", "true"], "'--sanbox' is not an option of 'handler run'"),
     ],
@@ -105,16 +112,67 @@ def test_a_program_that_is_not_there_ends_as_in_a_shell_and_opens_nothing(world:
     assert asked == []
 
 
-def test_a_program_that_cannot_be_executed_closes_the_session_again(world: World) -> None:
+def test_a_program_that_cannot_be_executed_ends_as_in_a_shell(world: World) -> None:
     text = Path(world.root / "notes.txt")
     text.write_text("no program")
-    answers: dict[str, fakes.Answer] = {
-        "session.open": lambda params: _SESSION,
-        "session.close": lambda params: {"session": "abc"},
-    }
-    with fakes.served(world.run / "control.sock", answers) as asked:
+    with fakes.served(world.run / "control.sock", {"session.open": lambda params: _SESSION}):
         done, _ = ran(world, "clerk", "--", "./notes.txt", become=os.execve)
     assert done.code == 126
     assert "cannot run './notes.txt': Permission denied" in done.err
-    assert asked[-1]["method"] == "session.close"
-    assert asked[-1]["params"] == {"session": "abc"}
+
+
+def opened(world: World, harness: str) -> dict[str, fakes.Answer]:
+    answer = {**_SESSION, "harness": harness, "folder": str(world.root / "s" / "abc")}
+    return {"session.open": lambda params: answer}
+
+
+def program(world: World, name: str) -> str:
+    path = world.root / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_harness_is_told_by_files_of_the_sessions_own_folder(world: World) -> None:
+    """By its program's name, whatever the agent's file says; nothing of the person's is edited."""
+    claude = program(world, "claude")
+    with fakes.served(world.run / "control.sock", opened(world, "none")):
+        done, became = ran(world, "clerk", "--", claude, "--resume")
+    assert (done.code, done.err) == (0, "")
+    assert became.command[0] == claude
+    assert became.command[-1] == "--resume"
+    (config,) = (world.root / "s" / "abc" / "harness").glob("*.json")
+    assert str(config) in became.command
+    assert config.stat().st_mode & 0o077 == 0
+    server = json.loads(config.read_text())["mcpServers"]["ocr"]
+    assert server["command"].endswith("/handler-service")
+    assert server["args"] == ["ocr", "--socket", "/run/s/abc/ocr.sock"]
+
+
+def test_without_a_command_the_agents_own_harness_starts(world: World) -> None:
+    claude = program(world, "claude")
+    with fakes.served(world.run / "control.sock", opened(world, "claude-code")):
+        done, became = ran(world, "clerk", PATH=f"{world.root}:{os.environ['PATH']}")
+    assert done.code == 0
+    assert (became.program, became.command[0]) == (claude, "claude")
+
+
+def test_without_a_command_and_a_harness_it_says_what_to_write(world: World) -> None:
+    with fakes.served(world.run / "control.sock", opened(world, "none")):
+        done = world.handler("run", "clerk")
+    assert done.code == 2
+    assert "agent 'clerk' names no harness: write a command after --: handler run clerk -- CMD" in done.err
+
+
+def test_a_harness_that_is_not_installed_is_named(world: World) -> None:
+    with fakes.served(world.run / "control.sock", opened(world, "claude-code")):
+        done = world.handler("run", "clerk", PATH=str(world.root))
+    assert (done.code, done.err) == (127, "handler: cannot run 'claude': there is no such program\n")
+
+
+def test_a_wrapper_gets_the_variables_and_is_told_which_arguments_to_pass_on(world: World) -> None:
+    with fakes.served(world.run / "control.sock", opened(world, "claude-code")):
+        done, became = ran(world, "clerk", "--", program(world, "wrapper"), "x")
+    assert "is not 'claude': where it starts that, it should pass on: --mcp-config " in done.err
+    assert became.command[1:] == ["x"]
+    assert became.environment["HANDLER_SESSION"] == "abc"

@@ -95,6 +95,14 @@ def test_an_unmet_requirement_starts_nothing_and_says_the_mend(place: House) -> 
     assert not (place.inbox / "started").exists()
 
 
+def test_a_command_that_does_not_come_to_be_leaves_no_session(place: House) -> None:
+    """The agent's file names no harness, so without a command there is nothing to start."""
+    assert place.handler("run", "clerk", check=False).returncode == 2
+    (place.inbox / "notes.txt").write_text("no program")
+    assert place.handler("run", "clerk", "--", "./notes.txt", check=False).returncode == 126
+    wait_for(lambda: sessions(place) == [], "none is left")
+
+
 def test_two_runs_of_one_agent_are_two_sessions(place: House) -> None:
     one, two = (started(place, "sleep", "60") for _ in range(2))
     assert len({found["session"] for found in sessions(place)}) == 2

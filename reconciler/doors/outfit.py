@@ -1,0 +1,110 @@
+"""What a command gets from a session before it starts: variables, and what its harness is told.
+
+Which harness it is, the command itself says by its program's name; else the agent's file. What that harness
+reads is made by ``harness.rendering`` and put into the session's own folder, which goes with the session:
+nothing of a person's is edited. A wrapper around a harness gets the variables; of arguments that it would
+have to pass on, it is told.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.control import skills
+from reconciler.doors import usage
+from reconciler.harness import rendering
+from reconciler.harness.harnesses import HARNESSES, Service
+from reconciler.harness.rendering import Rendered
+from reconciler.model.names import InterfaceRef
+
+_PRIVATE = "harness"  # the folder below the session's own
+
+
+@dataclass(frozen=True, slots=True)
+class Outfit:
+    """The command line to start, the variables to add, and what a person should be told (or "")."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    note: str = ""
+
+
+def fitted(opened: Mapping[str, object], words: Sequence[str], config: str) -> Outfit:
+    """The outfit of ``words``, or of the agent's own harness where there are none, its files written.
+
+    ``opened`` is the controller's answer to ``session.open``. Raises ``usage.Usage`` where there is neither a
+    command nor a harness with a program, and OSError where a file cannot be written.
+    """
+    own = str(opened.get("harness") or "none")
+    harness = _of_program(words[0]) if words else ""
+    told = _told(harness or own, opened, config)
+    if not words and not told.program:
+        agent = opened.get("agent")
+        why = f"agent '{agent}' names no harness" if own == "none" else f"'{own}' is started by a person"
+        raise usage.Usage(f"{why}: write a command after --: handler run {agent} -- CMD [ARGUMENT…]")
+    environment = {**variables(opened), **told.environment}
+    command = rendering.command(told, words)
+    if command is not None:
+        return Outfit(command, environment)
+    passed = shlex.join(told.arguments)
+    note = f"'{words[0]}' is not '{told.program}': where it starts that, it should pass on: {passed}"
+    return Outfit(tuple(words), environment, note)
+
+
+def variables(opened: Mapping[str, object]) -> dict[str, str]:
+    """What is put into the environment of whoever runs in a session, from the controller's answer."""
+    return {
+        "HANDLER_SESSION": str(opened.get("session")),
+        "HANDLER_SERVICES": str(opened.get("services")),
+    }
+
+
+def _of_program(word: str) -> str:
+    name = os.path.basename(word)  # noqa: PTH119 - a word of a command line, not a path yet
+    return next((row.word for row in HARNESSES.values() if row.program and row.program == name), "")
+
+
+def _told(harness: str, opened: Mapping[str, object], config: str) -> Rendered:
+    if harness not in HARNESSES:
+        return Rendered()
+    folder = Path(str(opened.get("folder"))) / _PRIVATE
+    interfaces = _interfaces(opened)
+    texts = skills.of(Path(config), [ref for _, ref, _ in interfaces])
+    services = [
+        Service(name, (bridge(), name, "--socket", socket), limit) for name, _, (socket, limit) in interfaces
+    ]
+    told = rendering.rendered(harness, services, texts, str(folder))
+    for name, data in told.files.items():
+        _write(folder / name, data)
+    return told
+
+
+def _interfaces(opened: Mapping[str, object]) -> list[tuple[str, InterfaceRef, tuple[str, float]]]:
+    """Name, version, and socket with time limit, of each interface of a session."""
+    given, sockets = opened.get("interfaces"), opened.get("sockets")
+    assert isinstance(given, dict)  # noqa: S101 - the controller's own answer
+    assert isinstance(sockets, dict)  # noqa: S101
+    return [
+        (name, InterfaceRef.parse(one["interface"]), (sockets[name], float(one["timeoutSeconds"])))
+        for name, one in given.items()
+    ]
+
+
+def bridge() -> str:
+    """The absolute path of ``handler-service``: beside the command that runs, else beside its Python."""
+    for program in (sys.argv[0], sys.executable):
+        found = Path(os.path.abspath(program)).with_name("handler-service")  # noqa: PTH100 - links stay links
+        if os.access(found, os.X_OK):
+            return str(found)
+    return "handler-service"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file of the session's private folder, which nobody else has put anything into."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
