@@ -2,8 +2,8 @@
 
 Implements ``model.calls.Dispatch`` over the supervisor: a first call starts the instance (single flight) and
 is sent right behind ``initialize``, without waiting for its answer. Calls above ``maxConcurrentCalls`` wait
-here. A connector that never answers, goes silent, talks nonsense or leaves is reported to the supervisor,
-which alone kills and restarts; its calls end ``unavailable`` and are never sent twice.
+here, and agents take turns. A connector that never answers, goes silent, talks nonsense or leaves is reported
+to the supervisor, which alone kills and restarts; its calls end ``unavailable`` and are never sent twice.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from reconciler import __version__
+from reconciler.control.turns import Turns
 from reconciler.drivers import upstream
 from reconciler.drivers.upstream import Garbage, Progressed
 from reconciler.model.calls import Lane, Refusal, Sink
@@ -176,7 +177,7 @@ class Connector(asyncio.Protocol):
         self._ready_s = recipe.ready_timeout_s if recipe else _READY_S
         self._framer = Framer(_FIRST_LINE)
         self._calls: dict[int, tuple[Sink, int]] = {}  # with the bound of the line that answers
-        self._waiting: dict[int, bytes] = {}  # lines of calls that have not gone out, in their order
+        self._waiting = Turns()  # calls that have not gone out
         self._unsent: list[bytes] = []  # lines of this turn of the loop
         self._out = 0  # calls that have gone out and are not answered
         self._next = 1
@@ -206,7 +207,7 @@ class Connector(asyncio.Protocol):
         if max_reply_bytes > self._framer.limit:
             self._framer.limit = max_reply_bytes
         if self._out >= self._most:
-            self._waiting[number] = line
+            self._waiting.add(sink.caller, number, line)
         else:
             self._out += 1
             if self._out == 1:
@@ -374,9 +375,8 @@ class Connector(asyncio.Protocol):
         return sent
 
     def _let_another_go(self, number: int) -> None:
-        if self._waiting.pop(number, None) is None:
-            first = next(iter(self._waiting))
-            self._transport.write(self._waiting.pop(first))
+        if not self._waiting.drop(number):
+            self._transport.write(self._waiting.take())
 
     def _overlong(self, line: Oversized) -> None:
         owner = upstream.owner(line.head)

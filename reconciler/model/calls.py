@@ -45,6 +45,11 @@ class Sink(Protocol):
 
     wants_progress: bool  # False: the connector is not even asked to report
 
+    @property
+    def caller(self) -> str:
+        """Whose call it is: where calls have to wait, callers take turns."""
+        ...
+
     def progress(self, progress: float, total: float | None) -> None: ...
 
     def done(self, reply: Reply) -> None: ...

@@ -48,7 +48,7 @@ class Desk:
         self.scope = guest.routes.scope
         self.queue: deque[Flight] = deque()
         self._session = guest.session
-        self._agent = guest.routes.agent
+        self.agent = guest.routes.agent
         self._interface = str(route.interface)
         self._instance = str(route.instance)
 
@@ -71,7 +71,7 @@ class Desk:
                 exchange.now(),
                 flight.name or exchange.new_name(),
                 self._session,
-                self._agent,
+                self.agent,
                 self._interface,
                 flight.ask.offer.tool.name,
                 self.route.binding,
@@ -177,6 +177,11 @@ class Flight:
         self._desk = desk
         self._client = client
         self._tool = ask.offer.tool
+
+    @property
+    def caller(self) -> str:
+        """The agent whose call this is."""
+        return self._desk.agent
 
     def is_late(self) -> bool:
         """Whether the call's time is up, on the router's clock."""

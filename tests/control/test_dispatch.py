@@ -34,7 +34,8 @@ MAX = 100_000
 class Heard:
     """A sink: what a call came to."""
 
-    def __init__(self, *, wants_progress: bool = False) -> None:
+    def __init__(self, *, wants_progress: bool = False, caller: str = "clerk") -> None:
+        self.caller = caller
         self.wants_progress = wants_progress
         self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.steps: list[tuple[float, float | None]] = []
@@ -309,6 +310,25 @@ def test_calls_above_the_binding_s_bound_wait_in_their_order() -> None:
         await sinks[4].reply
         assert not sinks[2].reply.done()
         assert play.instance.holds == 0
+
+    run(test)
+
+
+def test_one_agent_s_waiting_calls_do_not_starve_another_s() -> None:
+    async def test(play: Play) -> None:
+        lane, far = await play.open()
+        for number in range(64):
+            lane.send("echo_say", {"text": f"greedy {number}"}, Heard(caller="greedy"), MAX)
+        out = [await far.call(), await far.call()]  # as many as the recipe takes at once
+        sinks = [Heard(caller="modest") for _ in range(2)]
+        for number, sink in enumerate(sinks):
+            lane.send("echo_say", {"text": f"modest {number}"}, sink, MAX)
+        heard = []
+        for _ in range(4):
+            far.answer(out.pop(0), text="x")
+            out.append(await far.call())
+            heard.append(out[-1]["params"]["arguments"]["text"])
+        assert heard == ["greedy 2", "modest 0", "greedy 3", "modest 1"]
 
     run(test)
 
