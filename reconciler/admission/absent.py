@@ -155,7 +155,6 @@ def _of_agent(spec: Agent) -> Iterator[Absence]:
     yield from _of_services(spec)
     absent: tuple[tuple[str, Callable[[Agent], bool]], ...] = (
         ("agents", lambda agent: bool(agent.agents)),
-        ("harness", lambda agent: agent.harness != "none"),
         ("run", lambda agent: agent.run is not None),
         ("floorClass", lambda agent: agent.floor_class is not None),
     )

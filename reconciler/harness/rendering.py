@@ -5,11 +5,15 @@ arguments after the harness's own program, the variables into its environment.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
 from reconciler.harness.harnesses import HARNESSES, Harness, Service, Session
+
+_MARK = re.compile(r"\{(?:file|folder|skills|servers)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,39 +68,58 @@ def command(told: Rendered, words: Sequence[str]) -> tuple[str, ...] | None:
     return (words[0], *told.arguments, *words[1:])
 
 
-def document(row: Harness, services: Sequence[Service]) -> dict[str, object]:
-    """A whole file of a harness that holds these services and nothing else."""
-    made: object
-    if row.named:
-        made = [{row.named: service.name, **row.entry(service)} for service in services]
-    else:
-        made = {service.name: row.entry(service) for service in services}
+def document(row: Harness, services: Sequence[Service]) -> dict[str, Any]:
+    """A whole file of a harness that holds these services, and what such a file has to hold besides."""
+    made: Any = _listed(row, services)
     for key in reversed(row.table):
         made = {key: made}
-    assert isinstance(made, dict)  # noqa: S101 - every row has a path to its table
-    return made
+    return {**row.beside, **made}
+
+
+def _listed(row: Harness, services: Sequence[Service]) -> list[Any] | dict[str, Any]:
+    if row.named:
+        return [{row.named: service.name, **row.entry(service)} for service in services]
+    return {service.name: row.entry(service) for service in services}
 
 
 def _for_session(
     row: Harness, way: Session, services: Sequence[Service], beside: tuple[Sequence[Skill], str]
 ) -> Rendered:
     skills, folder = beside
+    places = {
+        "{file}": f"{folder}/{way.file}",
+        "{folder}": folder,
+        "{skills}": f"{folder}/{way.skills}",
+        "{servers}": json.dumps(_listed(row, services), ensure_ascii=False),
+    }
     files: dict[str, bytes] = {}
     if way.file:
-        files[way.file] = json.dumps(document(row, services), indent=2, ensure_ascii=False).encode() + b"\n"
+        whole = {**document(row, services), **_placed(way.beside, places)}
+        files[way.file] = text(whole)
     if way.skills:
         files |= {f"{way.skills}/{skill.name}/SKILL.md": skill.text for skill in skills}
-    places = {"{file}": f"{folder}/{way.file}", "{folder}": folder}
     single = [word for service in services for word in (way.single(service) if way.single else ())]
     return Rendered(
         program=row.program,
         files=files,
-        arguments=(*(_placed(word, places) for word in way.arguments), *single),
-        environment={name: _placed(value, places) for name, value in way.environment},
+        arguments=(*_placed(way.arguments, places), *single),
+        environment=_placed(dict(way.environment), places),
     )
 
 
-def _placed(text: str, places: Mapping[str, str]) -> str:
-    for mark, value in places.items():
-        text = text.replace(mark, value)
-    return text
+def text(value: object) -> bytes:
+    """A file of JSON, laid out for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _placed(value: Any, places: Mapping[str, str]) -> Any:
+    """The same with every mark replaced by what it stands for, at every depth; once."""
+    match value:
+        case str():
+            return _MARK.sub(lambda found: places[found[0]], value)
+        case Mapping():
+            return {key: _placed(one, places) for key, one in value.items()}
+        case list() | tuple():
+            return type(value)(_placed(one, places) for one in value)
+        case _:
+            return value

@@ -408,6 +408,12 @@ class Run(Record):
     """The task chain that answers."""
 
 
+HarnessWord = Literal[
+    "none", "claude-code", "codex", "vibe", "gemini", "opencode", "copilot", "qwen", "vscode", "cursor",
+    "zed", "windsurf", "plugin",
+]  # fmt: skip
+
+
 class Agent(Record):
     """Who may call what, from where: `agents/NAME.toml`."""
 
@@ -429,8 +435,8 @@ class Agent(Record):
     """The models that it may ask for, where that is fewer than the binding allows."""
     agents: Seq[Name] = ()
     """The agents that it may call."""
-    harness: Annotated[str, Field(min_length=1, max_length=64)] = "none"
-    """The program whose MCP configuration is rendered for it."""
+    harness: HarnessWord = "none"
+    """The program that it runs in, whose MCP configuration `handler render` and `handler run` write."""
     run: Run | None = None
     """How it runs as a service for others."""
     floor_class: Name | None = None

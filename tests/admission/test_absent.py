@@ -135,7 +135,6 @@ def test_a_key_without_effect_is_said_and_what_is_served_is_right(
     ("text", "key"),
     [
         ('agents = ["other"]\n', "agents"),
-        ('harness = "codex"\n', "harness"),
         ('run = { command = ["x", "{input}"] }\n', "run"),
         ('floorClass = "private"\n', "floorClass"),
     ],
