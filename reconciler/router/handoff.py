@@ -6,6 +6,7 @@ other; the connector meets bytes and file names, never a path. All that was open
 """
 
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -36,7 +37,8 @@ class HandOff:
 
     def __init__(self, call: str, scope: Sequence[ScopeFolder], look: Look) -> None:
         """``call`` is unique; it names the blobs."""
-        self._call = call
+        # A connector that serves several agents must not be led to another call's file by a guessed name.
+        self._call = f"{call}-{secrets.token_hex(8)}"
         self._scope = scope
         self._look = look
         self._inputs: dict[str, list[files.Opened]] = {}

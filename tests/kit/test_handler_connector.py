@@ -175,6 +175,15 @@ def test_input_files_are_read_from_the_inbox(stage: Stage, tmp_path: Path) -> No
     assert client.call("many", files=[handed, handed])["structuredContent"] == {"sizes": [7, 7]}
 
 
+@pytest.mark.parametrize("blob", ["../secret", "/etc/hostname", "a/b", 3, None])
+@pytest.mark.parametrize("more", [{}, {"mediaType": "x", "size": 1}])
+def test_a_map_of_an_agent_that_looks_like_a_file_stays_a_map(
+    stage: Stage, blob: object, more: dict[str, object]
+) -> None:
+    given = {"map": {"name": "x", "blob": blob, **more}}
+    assert stage.connect().call("echo", **given)["structuredContent"] == given
+
+
 @pytest.mark.parametrize(("how", "content"), [("open", b"streamed"), ("whole", b"whole")])
 def test_output_files_are_written_to_the_outbox_and_named(
     stage: Stage, tmp_path: Path, how: str, content: bytes
