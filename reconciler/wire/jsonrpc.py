@@ -122,11 +122,13 @@ def _with_params(message: dict[str, Any], ident: Id | None, method: str) -> Mess
     params = message.get("params", _NONE)
     if params is _NONE:
         params = {}
-    elif type(params) is not dict:
+    if ident is None:  # whatever is wrong with a notification, JSON-RPC leaves it unanswered
+        return Notification(method[:MAX_METHOD], params if type(params) is dict else {})
+    if type(params) is not dict:
         return Fault(INVALID_PARAMS, "params must be an object", ident)
     if len(method) > MAX_METHOD:
         return Fault(METHOD_NOT_FOUND, "there is no method of that length", ident)
-    return Notification(method, params) if ident is None else Request(ident, method, params)
+    return Request(ident, method, params)
 
 
 _NONE: Any = object()

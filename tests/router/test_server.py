@@ -29,13 +29,13 @@ from tests.router.stage import FakeDispatch, FakeLane
 PATIENCE_S = 20
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
+def run(test: Callable[[], Awaitable[None]], patience_s: float = PATIENCE_S) -> None:
     """Run on uvloop, as the daemon does; nothing may be logged as lost."""
 
     async def watched() -> None:
         faults: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             await test()
         assert not faults, faults
 
