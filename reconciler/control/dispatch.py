@@ -28,6 +28,7 @@ MAX_GARBAGE = 20  # lines without meaning before the connector is started anew
 MAX_UNASKED = 5_000  # lines a second that answer nothing: progress, notes, asks, answers too late
 _READY_S = 30.0  # where no recipe says otherwise
 _AT_ONCE = 8
+_LINGER_S = 0.1  # without calls, before the supervisor hears of it: every word to it costs more than a call
 _PING_S = 5.0  # after a cancelled call, a living connector answers a ping within this
 _LEAVE_S = 1.0  # between a closed connection and the end of its process
 _FIRST_LINE = 2**20  # bytes of a line before any call has asked for more
@@ -181,6 +182,8 @@ class Connector(asyncio.Protocol):
         self._unsent: list[bytes] = []  # lines of this turn of the loop
         self._out = 0  # calls that have gone out and are not answered
         self._next = 1
+        self._held = False  # from stopping: while there are calls, and a little longer
+        self._linger: asyncio.TimerHandle | None = None
         self._handshake = 0  # the number of `initialize`, then of the last ping
         self._timer: asyncio.TimerHandle | None = None  # of that number's answer
         self._initialized = False
@@ -202,7 +205,7 @@ class Connector(asyncio.Protocol):
         line = upstream.call(number, tool, arguments, progress=sink.wants_progress)
         calls = self._calls
         if not calls:
-            self._instances.hold(self.name)
+            self._hold()
         calls[number] = (sink, max_reply_bytes)
         if max_reply_bytes > self._framer.limit:
             self._framer.limit = max_reply_bytes
@@ -294,8 +297,9 @@ class Connector(asyncio.Protocol):
         self._dispatcher.ended(self)
         self.close()
         calls, self._calls = self._calls, {}
-        if calls:
-            self._instances.release(self.name)
+        if self._linger is not None:
+            self._linger.cancel()
+        self._let_go()
         for sink, _ in calls.values():
             sink.done(Refusal("unavailable", self._why))
         if self._endpoint.ended.done():
@@ -314,7 +318,7 @@ class Connector(asyncio.Protocol):
 
     def _hear(self, line: bytes) -> None:
         heard = upstream.read(line)
-        if isinstance(heard, Response):
+        if type(heard) is Response:
             self._answered(heard, len(line))
             return
         self._count_unasked()
@@ -370,9 +374,21 @@ class Connector(asyncio.Protocol):
             self._let_another_go(number)
         else:
             self._out -= 1
-        if not self._calls:
-            self._instances.release(self.name)
+        if not self._calls and self._linger is None:
+            self._linger = self._loop.call_later(_LINGER_S, self._let_go)
         return sent
+
+    def _hold(self) -> None:
+        if not self._held:
+            self._held = True
+            self._instances.hold(self.name)
+
+    def _let_go(self) -> None:
+        """The process may stop, unless a call came meanwhile."""
+        self._linger = None
+        if self._held and not self._calls:
+            self._held = False
+            self._instances.release(self.name)
 
     def _let_another_go(self, number: int) -> None:
         if not self._waiting.drop(number):

@@ -8,7 +8,7 @@ not
 decided here but in ``admission.interfaces``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -16,8 +16,10 @@ import jsonschema_rs
 import orjson
 
 from reconciler.model.names import InterfaceRef
+from reconciler.model.nesting import nesting
 from reconciler.model.resources import Interface
 
+_SHALLOW = 60  # levels; a line on a socket has a few more around them, and may have 64
 NOT_A_FIELD = "is not a field of this tool"  # ends a fault that names what its author made up
 FILE_IN = "handler-file"
 FILE_OUT = "handler-output-file"
@@ -36,7 +38,10 @@ class FileField:
 class Tool:
     """One tool: its definition as served, and its validators, compiled once."""
 
-    __slots__ = ("_check_in", "_check_out", "definition", "effect", "files", "kind", "name")
+    __slots__ = (
+        "_check_in", "_check_out", "accepts", "definition", "effect", "files", "is_shallow_in",
+        "is_shallow_out", "kind", "name",
+    )  # fmt: skip
 
     def __init__(self, definition: Mapping[str, Any], *, kind: str, effect: str) -> None:
         """Compile; raises ValueError when a schema cannot be compiled, naming the tool and not the text."""
@@ -46,6 +51,10 @@ class Tool:
         self.effect = effect
         self._check_in = _compiled(definition["inputSchema"], self.name)
         self._check_out = _compiled(definition["outputSchema"], self.name)
+        self.accepts: Callable[[object], bool] = self._check_in.is_valid  # a call's arguments, at once
+        # Whether a schema itself keeps what it allows from being nested too deep.
+        self.is_shallow_in = _is_shallow(definition["inputSchema"])
+        self.is_shallow_out = _is_shallow(definition["outputSchema"])
         self.files = file_fields(definition["inputSchema"])
         if any(field.output and field.many for field in self.files):
             raise ValueError(f"{self.name} has a list of output files: an output file is a field of its own")
@@ -153,6 +162,11 @@ def _compiled(schema: Mapping[str, Any], tool: str) -> jsonschema_rs.Draft202012
         )
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
         raise ValueError(f"a schema of {tool} cannot be compiled") from error
+
+
+def _is_shallow(schema: object) -> bool:
+    levels = nesting(schema)
+    return levels is not None and levels <= _SHALLOW
 
 
 def _refuse(uri: str) -> NoReturn:

@@ -17,12 +17,14 @@ import orjson
 from reconciler.model.calls import Refusal, Reply, Result
 from reconciler.model.contract import NOT_A_FIELD, Contract, Tool
 from reconciler.model.routes import Route
+from reconciler.wire import strict
 
 QUEUE = 64  # calls of one session and interface that may wait for a turn
 _DROPPED = "wait_for_previous"  # measured: Gemini CLI adds this argument to every call
 _MAX_WORD = 64  # characters of a misspelt name that are compared
 _LINE_FACTOR, _LINE_ROOM = 2.5, 64 * 1024  # what escapes and the envelope may add to an answer (ruling 52)
 
+_LEVELS = strict.MAX_DEPTH - 2  # of an answer: what is above it is the message and its result
 Files = Mapping[str, tuple[str, ...]]  # input property → the paths that the agent gave
 
 
@@ -197,6 +199,8 @@ def judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
         code = reply.code if reply.code in contract.errors else "unavailable"
         return Refused(code, diagnostic=reply.diagnostic or reply.code)
     fault = tool.output_fault(reply.structured)
+    if fault is None and not (tool.is_shallow_out or strict.fits(reply.structured, _LEVELS)):
+        fault = strict.TOO_DEEP
     if fault is not None:
         return Refused("unavailable", diagnostic=f"answered outside its contract: {fault}")
     structured = orjson.dumps(reply.structured)

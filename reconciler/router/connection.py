@@ -15,10 +15,9 @@ from typing import Protocol, cast
 from reconciler.router import answers, mcp
 from reconciler.router.flight import Desk, Exchange, Flight, Guest
 from reconciler.router.peers import Peer, is_own, peer_of
-from reconciler.wire import jsonrpc
+from reconciler.wire import jsonrpc, strict
 from reconciler.wire.framing import MAX_LINE, Framer, Oversized
 from reconciler.wire.jsonrpc import Id
-from reconciler.wire.strict import parse
 
 NO_SESSION = 1  # our own JSON-RPC code: the connection belongs to no session; the message says why
 _TURN = 32  # messages of one connection before the others have their turn
@@ -208,12 +207,17 @@ class Connection(asyncio.Protocol):
             self.send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
             return
         try:
-            message = parse(line)
+            message = strict.read(line)
         except ValueError:
             self._act(self._answer(jsonrpc.decode(line)), len(line))  # says what is wrong with it
             return
         ask = mcp.usual_call(self._face, message) if self._face is not None else None
-        if ask is not None:
+        if ask is not None and ask.offer.is_plain and ask.offer.tool.accepts(ask.arguments):
+            ask.is_checked = True  # its depth too: the schema bounds it
+            self._begin(ask, len(line))
+        elif not strict.is_shallow(line, message):
+            self._act(self._answer(jsonrpc.decode(line)), len(line))
+        elif ask is not None:
             self._begin(ask, len(line))
         else:
             self._act(self._answer(jsonrpc.understood(message)), len(line))

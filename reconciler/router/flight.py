@@ -37,6 +37,11 @@ _THREADS = 4  # for files: reading and hashing keep two cores busy
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 
+Handed = tuple[tuple[str, int, str], ...]  # the files that went over: property, bytes, sha256
+# What a record is made of later, with others: the desk, the call's name and tool, code, times, sizes, files
+# and diagnostic. One of these is made for every call: never its payload.
+Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed, str]
+
 
 class Desk:
     """One interface of one session: what was used of it, the calls that wait, and what its records say."""
@@ -64,25 +69,32 @@ class Desk:
     def note(self, flight: "Flight", code: str, out_bytes: int, diagnostic: str = "") -> None:
         """Keep a call's record: never its payload."""
         exchange = self.exchange
-        if not exchange.records:
+        if not exchange.notes:
             exchange.write()
-        exchange.records.append(
-            CallRecord(
-                exchange.now(),
-                flight.name or exchange.new_name(),
-                self._session,
-                self.agent,
-                self._interface,
-                flight.ask.offer.tool.name,
-                self.route.binding,
-                self._instance,
-                code,
-                (exchange.clock() - flight.started) * 1000,
-                flight.in_bytes,
-                out_bytes,
-                flight.handed(),
-                diagnostic,
-            )
+        times = flight.started, exchange.clock()
+        sizes = flight.in_bytes, out_bytes
+        exchange.notes.append(
+            (self, flight.name, flight.tool.name, code, times, sizes, flight.handed, diagnostic)
+        )
+
+    def record(self, note: Note, past: float) -> CallRecord:
+        """The record of a call that has ended; ``past`` added to the router's clock is the wall clock."""
+        _, name, tool, code, (started, ended), (in_bytes, out_bytes), files, diagnostic = note
+        return CallRecord(
+            past + ended,
+            name or self.exchange.new_name(),
+            self._session,
+            self.agent,
+            self._interface,
+            tool,
+            self.route.binding,
+            self._instance,
+            code,
+            (ended - started) * 1000,
+            in_bytes,
+            out_bytes,
+            files,
+            diagnostic,
         )
 
 
@@ -109,8 +121,8 @@ class Exchange:
         self.unsent: list[tuple[Client, bytes]] = []  # answers of this turn of the loop
         self.watching = False  # the sweep of deadlines is on
         self.watch: Callable[[], None] = lambda: None  # starts it
-        self.records: list[CallRecord] = []  # they wait for others, to be written together
-        self.write: Callable[[], None] = lambda: None  # called with the first of them
+        self.notes: list[Note] = []  # of calls that ended: they become records together
+        self.write: Callable[[], None] = lambda: None  # called before the first of them
         self._prefix = f"{int(now() * 1000):x}-"
 
     def send(self, client: "Client", line: bytes) -> None:
@@ -130,6 +142,12 @@ class Exchange:
         lines, self.unsent = self.unsent, []
         for client, line in lines:
             client.send(line)
+
+    def records(self) -> list[CallRecord]:
+        """The records of the calls that have ended since this was last asked."""
+        notes, self.notes = self.notes, []
+        past = self.now() - self.clock()
+        return [note[0].record(note, past) for note in notes]
 
     def new_name(self) -> str:
         """What names a call in records and in its blobs: unique, across restarts too."""
@@ -159,6 +177,7 @@ class Flight:
     # What few calls need is set where it is needed: one of these is made for every call.
     over = False
     name = ""  # of the call, once something asked for it
+    handed: Handed = ()  # known at the end
     _law: Law | None = None  # None: the law has nothing to ask but the answer
     _step: Step | None = None  # what is waited for, unless that is an answer
     _lane: Lane | None = None
@@ -176,7 +195,7 @@ class Flight:
         self.wants_progress = ask.token is not None
         self._desk = desk
         self._client = client
-        self._tool = ask.offer.tool
+        self.tool = ask.offer.tool
 
     @property
     def caller(self) -> str:
@@ -187,10 +206,6 @@ class Flight:
         """Whether the call's time is up, on the router's clock."""
         return self._desk.exchange.clock() - self.started >= self._desk.usage.timeout_s
 
-    def handed(self) -> tuple[tuple[str, int, str], ...]:
-        """The files that went over: property, bytes, sha256."""
-        return tuple(self._handoff.handed) if self._handoff is not None else ()
-
     def begin(self) -> None:
         """Start; the end may come before this returns.
 
@@ -200,14 +215,14 @@ class Flight:
         ask, desk = self.ask, self._desk
         usage = desk.usage
         desk.exchange.running += 1
-        if ask.offer.is_plain and usage.is_free() and self._tool.input_fault(ask.arguments) is None:
+        if ask.is_checked and usage.is_free():
             self._lane = lane = desk.exchange.dispatch.lane(desk.route.instance)
             if lane is not None:
                 usage.made += 1
                 usage.running += 1
-                self._number = lane.send(self._tool.name, ask.arguments, self, usage.longest)
+                self._number = lane.send(self.tool.name, ask.arguments, self, usage.longest)
                 return
-        self._law = serve(desk.route, self._tool, ask.arguments, usage)
+        self._law = serve(desk.route, self.tool, ask.arguments, usage)
         self.go_on(None)
 
     def go_on(self, reply: object) -> None:
@@ -270,7 +285,7 @@ class Flight:
         if self._law is None:
             desk = self._desk
             desk.usage.running -= 1
-            self._end(judged(desk.route.contract, self._tool, reply))
+            self._end(judged(desk.route.contract, self.tool, reply))
         else:
             self.go_on(reply)
 
@@ -340,6 +355,8 @@ class Flight:
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True
         desk, ask = self._desk, self.ask
+        if self._handoff is not None:
+            self.handed = tuple(self._handoff.handed)
         desk.exchange.running -= 1
         if type(outcome) is Answer:
             structured = outcome.structured

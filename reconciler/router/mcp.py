@@ -14,7 +14,7 @@ import orjson
 
 from reconciler.model.contract import Tool
 from reconciler.model.routes import Route
-from reconciler.wire import jsonrpc
+from reconciler.wire import jsonrpc, strict
 from reconciler.wire.jsonrpc import Id, Message, Notification, Request
 
 MODERN = "2026-07-28"
@@ -37,6 +37,7 @@ _VERSION = META + "protocolVersion"
 _CAPABILITIES = META + "clientCapabilities"
 _REQUEST_KEYS = 4  # jsonrpc, id, method, params
 _CALL_KEYS = 2  # name, arguments
+_META_LEVELS = strict.MAX_DEPTH - 2  # what is above it: the message, its params
 _TASKS = META + "tasks"
 _PAGE = 100  # tools in one page of a list
 
@@ -47,7 +48,7 @@ class Offer:
 
     route: Route
     tool: Tool
-    is_plain: bool  # its calls take no files, and go somewhere
+    is_plain: bool  # its calls take no files, go somewhere, and its schema bounds their depth
 
 
 @dataclass(slots=True)
@@ -59,6 +60,7 @@ class Call:
     arguments: dict[str, Any]
     modern: bool
     token: Id | None = None  # where progress is reported, when it was asked for
+    is_checked: bool = False  # its arguments fit the tool's schema
 
 
 @dataclass(slots=True)
@@ -91,7 +93,11 @@ class Face:
         for route in routes:
             for tool in route.contract.tools.values():
                 if route.tools is None or tool.name in route.tools:
-                    self.offers[tool.name] = Offer(route, tool, not tool.files and route.suspended is None)
+                    self.offers[tool.name] = Offer(route, tool, _is_plain(route, tool))
+
+
+def _is_plain(route: Route, tool: Tool) -> bool:
+    return not tool.files and route.suspended is None and tool.is_shallow_in
 
 
 def answer(face: Face, message: Message) -> Action:
@@ -158,7 +164,7 @@ def usual_call(face: Face, message: Any) -> Call | None:
 
 def _era(meta: Any) -> tuple[bool, Id | None] | None:
     """The era and the progress token of a call, by its ``_meta``; None: there is something to refuse."""
-    if type(meta) is not dict:
+    if type(meta) is not dict or not strict.fits(meta, _META_LEVELS):
         return None
     token = meta.get("progressToken")
     if token is not None and not jsonrpc.id_is_legal(token):

@@ -168,8 +168,7 @@ class Router:
         asyncio.get_running_loop().call_later(_RECORDS_S, self._flush)
 
     def _flush(self) -> None:
-        records, self._exchange.records = self._exchange.records, []
-        for record in records:
+        for record in self._exchange.records():
             self._record(record)
 
 

@@ -54,7 +54,7 @@ class Framer:
 
     def is_whole(self, data: bytes) -> bool:
         """Whether ``data`` is one line and nothing else, so that it need not be cut: the usual case."""
-        return data.find(b"\n") == len(data) - 1 < self.limit and self._at_start and data > _BLANK
+        return self._at_start and data.find(b"\n") == len(data) - 1 < self.limit and data > _BLANK
 
     def _take(self, piece: bytes, lines: list[bytes | Oversized]) -> None:
         if self.skipping:

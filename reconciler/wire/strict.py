@@ -12,7 +12,8 @@ import orjson
 
 MAX_DEPTH = 64
 
-_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
+_WITH_END = orjson.OPT_APPEND_NEWLINE
+TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _COUNTED = 1024  # bytes of a text short enough to count its brackets
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _MAX_DIGITS = 21
@@ -22,23 +23,37 @@ _LONG_INTEGER = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{19,}+(?![.eE])")
 
 def parse(line: bytes) -> Any:
     """Read strict JSON; raises ValueError with one clause that repeats nothing of the input."""
+    value = read(line)
+    if not is_shallow(line, value):
+        raise ValueError(TOO_DEEP)
+    return value
+
+
+def read(line: bytes) -> Any:
+    """As ``parse``, but for the depth: up to 253 levels pass, for who bounds them by other means."""
     try:
         value = orjson.loads(line)
-        same = orjson.dumps(value)
+        same = orjson.dumps(value, None, _WITH_END)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"this is not JSON at character {error.pos + 1}") from None
     except TypeError:  # orjson writes 254 levels
-        raise ValueError(_TOO_DEEP) from None
-    # The same bytes again (and the line's end): no key stood twice, no number was bent.
-    if len(line) - len(same) > 1 or not line.startswith(same):
+        raise ValueError(TOO_DEEP) from None
+    # The same bytes again: no key stood twice, no number was bent.
+    if line != same and not (len(same) == len(line) + 1 and same.startswith(line)):
         _need_exact(line, same)
-    if (
-        (len(line) > _COUNTED or len(line.translate(None, _NOT_OPENING)) > MAX_DEPTH)
-        and (type(value) is dict or type(value) is list)
-        and not _fits(value, MAX_DEPTH - 1)
-    ):
-        raise ValueError(_TOO_DEEP)
     return value
+
+
+def is_shallow(line: bytes, value: Any) -> bool:
+    """Whether what was read of a line is nested at most ``MAX_DEPTH`` levels deep."""
+    if len(line) <= _COUNTED and len(line.translate(None, _NOT_OPENING)) <= MAX_DEPTH:
+        return True
+    return fits(value)
+
+
+def fits(value: Any, levels: int = MAX_DEPTH) -> bool:
+    """Whether a value is nested at most so many levels deep; a plain one has none."""
+    return (type(value) is not dict and type(value) is not list) or (levels > 0 and _fits(value, levels - 1))
 
 
 def _fits(node: Any, levels: int) -> bool:

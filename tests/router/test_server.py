@@ -430,7 +430,7 @@ def test_a_call_sent_at_once_ends_as_the_law_says(arguments: dict[str, Any], rep
                     play.dispatch.start(lane)
                 lines.append(await agent.message())
                 (record,) = await play.recorded()
-                records.append(replace(record, ms=0))
+                records.append(replace(record, at=0, ms=0))
                 usage = play.router.guest(Pinned("s1", play.routes)).desks["echo"].usage
                 assert (usage.running, usage.waiting) == (0, 0)
         assert lines[0] == lines[1]
