@@ -129,8 +129,6 @@ def _of_binding(spec: Binding) -> Iterator[Absence]:
         yield Absence(("addon",), needed=True)
     for slot in spec.secrets:
         yield Absence(("secrets", slot), needed=True)
-    if spec.models:
-        yield Absence(("models",), needed=True)
     if spec.cassette is not None:
         yield Absence(("cassette",), needed=True)
     if spec.conformance.require != "none":
@@ -150,8 +148,6 @@ def _of_services(spec: Project | Agent) -> Iterator[Absence]:
 
 
 def _of_agent(spec: Agent) -> Iterator[Absence]:
-    if spec.models:
-        yield Absence(("models",), needed=True)
     yield from _of_services(spec)
     absent: tuple[tuple[str, Callable[[Agent], bool]], ...] = (
         ("agents", lambda agent: bool(agent.agents)),

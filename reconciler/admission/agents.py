@@ -8,6 +8,7 @@ and keeps its last admitted form: of that form, whatever can still be routed.
 from collections.abc import Iterator
 
 from reconciler.admission import absent
+from reconciler.admission.models import models_of_agent
 from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.selection import Selected, Selections
 from reconciler.admission.view import View, nearest
@@ -29,6 +30,8 @@ def judged(view: View, agent: Resource[Agent]) -> tuple[tuple[Problem, ...], tup
         return tuple(problems), ()
     selections = Selections(view, agent, project)
     problems += selections.problems
+    if not selections.problems:
+        problems += models_of_agent(view, agent, selections.selected)
     return tuple(problems), () if problems else selections.selected
 
 

@@ -6,6 +6,7 @@ does not know is refused with the nearest key that it does, for a misspelt setti
 
 from collections.abc import Iterator
 
+from reconciler.admission.models import models_are_listed_once, some_tool_takes_a_model
 from reconciler.admission.slots import value_fault
 from reconciler.admission.smoke import smoke_cases_are_known_and_do_nothing
 from reconciler.admission.view import View, nearest
@@ -135,23 +136,6 @@ def pinned_digest_is_the_connectors(view: View, binding: Resource[Binding]) -> I
     )
 
 
-def models_are_listed_once(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
-    """The list of models is exact, and its first is the default."""
-    seen: set[str] = set()
-    for index, model in enumerate(binding.spec.models):
-        if model in seen:
-            yield Problem(
-                code="B209",
-                what=f"the model {quoted(model)} stands twice",
-                why="models is an exact list, and its first is the default",
-                mend="delete one",
-                at=Span(binding.file),
-                path=("models", index),
-                about=binding.ref,
-            )
-        seen.add(model)
-
-
 def shadow_is_another_binding(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
     """A shadow is a known binding, and not the binding itself."""
     shadow = binding.spec.shadow
@@ -179,6 +163,7 @@ RULES = (
     secrets_fill_known_slots,
     pinned_digest_is_the_connectors,
     models_are_listed_once,
+    some_tool_takes_a_model,
     shadow_is_another_binding,
     smoke_cases_are_known_and_do_nothing,
 )

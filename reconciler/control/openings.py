@@ -14,6 +14,7 @@ from reconciler.control.sessions import Session
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
+from reconciler.plan import routing
 
 
 class Openings:
@@ -113,7 +114,9 @@ class Openings:
         routes: dict[str, Route] = {}
         for contract in sorted(look.admission.contracts.values(), key=lambda c: c.interface):
             if connector and str(contract.interface) in connector.spec.implements:
-                routes[contract.interface.name] = Route(contract.interface, binding, names[0], contract)
+                listed = routing.models(contract, self._controller.table.recipes[names[0]].models)
+                route = Route(contract.interface, binding, names[0], contract, models=listed)
+                routes[contract.interface.name] = route
         folders = tuple(ScopeFolder(str(path)) for path in scope)
         return AgentRoutes(agent=f"binding/{binding}", routes=routes, scope=folders)
 

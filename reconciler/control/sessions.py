@@ -224,6 +224,7 @@ def routes_json(agents: Iterable[AgentRoutes], recipes: Mapping[InstanceName, Re
                         "tools": route.tools,
                         "maxCalls": route.max_calls,
                         "suspended": route.suspended,
+                        "models": route.models,
                     }
                     for route in pinned.routes.values()
                 ],
@@ -252,6 +253,7 @@ def routes_from(value: Mapping[str, Any]) -> tuple[tuple[AgentRoutes, ...], dict
                 tools=tuple(map(text, route["tools"])) if route["tools"] is not None else None,
                 max_calls=whole(route["maxCalls"]) if route["maxCalls"] is not None else None,
                 suspended=text(route["suspended"]) if route["suspended"] is not None else None,
+                models=tuple(map(text, route["models"])) if route.get("models") is not None else None,
             )
             for route in pinned["routes"]
         ]

@@ -30,6 +30,7 @@ from reconciler.model.names import InstanceName, InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import quoted
 from reconciler.model.resources import Binding, Connector, Interface
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
+from reconciler.plan import routing
 from reconciler.router.answers import ERROR_KEY
 from reconciler.router.server import Door, Peer, Pinned, Router
 from reconciler.wire import jsonrpc
@@ -45,6 +46,7 @@ class Suite:
     contract: Contract
     cases: tuple[Case, ...]
     files: Mapping[str, bytes]
+    models: tuple[str, ...] | None = None  # as in the routes of agents
 
 
 def asked(admission: Admission, binding: str) -> tuple[Suite, ...]:
@@ -54,7 +56,7 @@ def asked(admission: Admission, binding: str) -> tuple[Suite, ...]:
         return ()
     connector = admission.in_force.get(ObjectRef(Kind.CONNECTOR, form.spec.connector or ""))
     versions = connector.spec.implements if connector and isinstance(connector.spec, Connector) else ()
-    found = (_suite(admission, version, form.spec.conformance.smoke) for version in versions)
+    found = (_suite(admission, version, form.spec) for version in versions)
     return tuple(one for one in found if one is not None and one.cases)
 
 
@@ -100,7 +102,7 @@ class Smoke:
         token = self._token()
         scope = self._folder / f"{token}.suite"
         interface = suite.contract.interface
-        route = Route(interface, instance.binding, instance, suite.contract)
+        route = Route(interface, instance.binding, instance, suite.contract, models=suite.models)
         granted = (ScopeFolder(str(scope), "write"),)
         pinned = Pinned(
             f"smoke-{token}", AgentRoutes(f"smoke/{instance.binding}", {interface.name: route}, granted)
@@ -137,17 +139,18 @@ class Smoke:
         return faults
 
 
-def _suite(admission: Admission, version: str, names: Sequence[str]) -> Suite | None:
+def _suite(admission: Admission, version: str, binding: Binding) -> Suite | None:
     form = admission.in_force.get(ObjectRef(Kind.INTERFACE, version))
     contract = admission.contracts.get(InterfaceRef.parse(version))
     if form is None or contract is None or not isinstance(form.spec, Interface):
         return None
     known, _ = cases.read(smoke.suite(cast("Resource[Interface]", form)), suites.SUITE)
+    names = binding.conformance.smoke
     wanted = tuple(case for case in known if case.name in names and case.tool in contract.tools)
     files = {
         path.removeprefix(_FOLDER): data for path, data in inside(form).items() if path.startswith(_FOLDER)
     }
-    return Suite(contract, wanted, files)
+    return Suite(contract, wanted, files, routing.models(contract, binding.models))
 
 
 def _lay(folder: Path, files: Mapping[str, bytes]) -> None:

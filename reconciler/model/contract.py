@@ -23,6 +23,7 @@ _SHALLOW = 60  # levels; a line on a socket has a few more around them, and may 
 NOT_A_FIELD = "is not a field of this tool"  # ends a fault that names what its author made up
 FILE_IN = "handler-file"
 FILE_OUT = "handler-output-file"
+MODEL = "model"  # the input by which a call chooses among the models that it may ask for
 ROUTER_CODES = ("invalid_input", "refused", "limit", "unavailable")
 
 
@@ -40,7 +41,7 @@ class Tool:
 
     __slots__ = (
         "_check_in", "_check_out", "accepts", "definition", "effect", "files", "is_shallow_in",
-        "is_shallow_out", "kind", "name",
+        "is_shallow_out", "kind", "name", "takes_model",
     )  # fmt: skip
 
     def __init__(self, definition: Mapping[str, Any], *, kind: str, effect: str) -> None:
@@ -56,6 +57,7 @@ class Tool:
         self.is_shallow_in = _is_shallow(definition["inputSchema"])
         self.is_shallow_out = _is_shallow(definition["outputSchema"])
         self.files = file_fields(definition["inputSchema"])
+        self.takes_model = MODEL in definition["inputSchema"].get("properties", {})
         if any(field.output and field.many for field in self.files):
             raise ValueError(f"{self.name} has a list of output files: an output file is a field of its own")
 

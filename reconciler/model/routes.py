@@ -27,6 +27,7 @@ class Route:
     tools: tuple[str, ...] | None = None  # granted tools; None: all of the interface
     max_calls: int | None = None  # per session, on top of the interface's own limit
     suspended: str | None = None  # why new calls end `unavailable`, or None
+    models: tuple[str, ...] | None = None  # that may be asked for, the default first; None: any
 
     @property
     def vacant(self) -> bool:

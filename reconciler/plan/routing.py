@@ -49,7 +49,7 @@ def routes(
     """The routes of an agent that has some; ``before`` itself when nothing differs from it."""
     found = {}
     for selected in sorted(admission.selections[agent.ref.name], key=lambda one: one.interface):
-        if route := _route(admission, selected, instances.get(selected.binding)):
+        if route := _route(admission, selected, instances.get(selected.binding), agent.spec.models):
             found[selected.interface.name] = route
     new = AgentRoutes(agent.ref.name, found, scope(agent.spec, home))
     return before if before is not None and same_routes(new, before) else new
@@ -90,6 +90,7 @@ def _route(
     admission: Admission,
     selected: Selected,
     answers: Made | None,
+    narrowed: tuple[str, ...],
 ) -> Route | None:
     """One route. A binding that is gone keeps its place, closed: whatever stood there, so that a restart,
     which does not know that, says the same.
@@ -112,7 +113,19 @@ def _route(
         tools=selected.tools,
         max_calls=selected.max_calls,
         suspended=(binding.spec.suspend_reason or _SUSPENDED) if binding.spec.suspend else None,
+        models=models(contract, binding.spec.models, narrowed),
     )
+
+
+def models(
+    contract: Contract, listed: tuple[str, ...], narrowed: tuple[str, ...] = ()
+) -> tuple[str, ...] | None:
+    """The models that may be asked for, the default first: those that a binding lists and its agent does not
+    leave out. An empty list of either leaves none out; None: any, or no tool takes one.
+    """
+    if not any(tool.takes_model for tool in contract.tools.values()) or not (listed or narrowed):
+        return None
+    return tuple(one for one in listed if not narrowed or one in narrowed) if listed else narrowed
 
 
 def _same_route(one: Route, other: Route) -> bool:

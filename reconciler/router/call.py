@@ -15,12 +15,13 @@ from typing import Any
 import orjson
 
 from reconciler.model.calls import Refusal, Reply, Result
-from reconciler.model.contract import NOT_A_FIELD, Contract, Tool
+from reconciler.model.contract import MODEL, NOT_A_FIELD, Contract, Tool
 from reconciler.model.routes import Route
 from reconciler.wire import strict
 
 QUEUE = 64  # calls of one session and interface that may wait for a turn
 _DROPPED = "wait_for_previous"  # measured: Gemini CLI adds this argument to every call
+_MAX_LISTED = 20  # models that a refusal names
 _MAX_WORD = 64  # characters of a misspelt name that are compared
 _LINE_FACTOR, _LINE_ROOM = 2.5, 64 * 1024  # what escapes and the envelope may add to an answer (ruling 52)
 
@@ -114,6 +115,8 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
     refused = _at_the_door(route, tool, arguments, usage)
     if refused is not None:
         return refused
+    if tool.takes_model and route.models and not arguments.get(MODEL):
+        arguments = {**arguments, MODEL: route.models[0]}
     usage.made += 1
     if usage.running >= usage.concurrent:
         usage.waiting += 1
@@ -143,11 +146,24 @@ def _at_the_door(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usa
                 "invalid_input", fault + _nearest(tool, arguments, fault), "what it names " + NOT_A_FIELD
             )
         return Refused("invalid_input", fault)
+    if tool.takes_model and route.models is not None and not _may_ask(route.models, arguments.get(MODEL)):
+        known = ", ".join(route.models[:_MAX_LISTED]) or "none"
+        return Refused("refused", f"the models that you may ask for: {known}", "a model that is not granted")
+    return _beyond(usage)
+
+
+def _beyond(usage: Usage) -> Refused | None:
+    """What of a session's limits leaves no room for one more call."""
     if usage.most is not None and usage.made >= usage.most:
         return Refused("limit", diagnostic=f"{usage.most} calls a session")
     if usage.waiting >= QUEUE:
         return Refused("limit", diagnostic=f"{usage.concurrent} calls at once and {QUEUE} waiting")
     return None
+
+
+def _may_ask(models: tuple[str, ...], model: object) -> bool:
+    """Ids match exactly; one that is left out or empty is the default (ruling 13)."""
+    return model in models if model else bool(models)
 
 
 def _nearest(tool: Tool, arguments: Mapping[str, Any], fault: str) -> str:

@@ -48,7 +48,7 @@ class Offer:
 
     route: Route
     tool: Tool
-    is_plain: bool  # its calls take no files, go somewhere, and its schema bounds their depth
+    is_plain: bool  # its calls take no files, choose no model, go somewhere; its schema bounds their depth
 
 
 @dataclass(slots=True)
@@ -97,7 +97,8 @@ class Face:
 
 
 def _is_plain(route: Route, tool: Tool) -> bool:
-    return not tool.files and route.suspended is None and tool.is_shallow_in
+    chooses = tool.takes_model and route.models is not None
+    return not tool.files and not chooses and route.suspended is None and tool.is_shallow_in
 
 
 def answer(face: Face, message: Message) -> Action:
@@ -135,6 +136,9 @@ def instructions(routes: Sequence[Route]) -> str:
         lines.append(
             f"Tools: {', '.join(n for n in contract.tools if route.tools is None or n in route.tools)}."
         )
+        if route.models:
+            others = "".join(f", {model}" for model in route.models[1:])
+            lines.append(f"Models: {route.models[0]} (where none is named){others}.")
         lines += [f"- error {code}: {text}" for code, text in contract.errors.items()]
     lines.append(
         "\nA call that does not go well is a tool error: a code and a sentence. Any tool may answer:"

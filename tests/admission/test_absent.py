@@ -39,7 +39,6 @@ NEEDED = [
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (bound('secrets = { key = { env = "K" } }\n', SLOT), "binding/b", "secrets.key"),
     (bound('secrets = { key = { file = "~/k" } }\n', SLOT), "binding/b", "secrets.key"),
-    (bound('models = ["m"]\n'), "binding/b", "models"),
     (bound('conformance = { require = "live" }\n'), "binding/b", "conformance.require"),
     (bound('cassette = { mode = "replay", path = "c.jsonl" }\n'), "binding/b", "cassette"),
     (

@@ -37,6 +37,9 @@ PAID = build.catalog() | {
     "interfaces/ocr/v1/skills/ocr/SKILL.md": str(_OCR["interfaces/ocr/v1/skills/ocr/SKILL.md"])
     + "On outcome_unknown ask a person.\n",
 }
+_ASKED = tool("llm_extract")
+_ASKED["inputSchema"]["properties"]["model"] = {"type": "string", "maxLength": 100}  # type: ignore[index]
+LLM = build.catalog() | interface("llm", tools=[_ASKED]) | connector("c", "llm/v1")
 TWO = interface(version=1) | interface(version=2) | connector("both", "ocr/v1", "ocr/v2")
 BOUND = binding("ocr-tesseract", "ocr-tesseract") | binding("ocr-rapid", "ocr-rapid")
 
@@ -124,11 +127,21 @@ BINDINGS = [
     ),
     Bad(
         "B209",
-        binding("b", "ocr-rapid", 'models = ["m", "m"]\n'),
+        binding("b", "c", 'models = ["m", "m"]\n'),
         B,
         "models[1]",
         "the model 'm' stands twice",
         "delete one",
+        catalog=LLM,
+    ),
+    Bad(
+        "B213",
+        binding("b", "ocr-rapid", 'models = ["m"]\n'),
+        B,
+        "models",
+        "'models' limits nothing",
+        "delete models",
+        (B, 'models = ["m"]\n', ""),
     ),
     Bad(
         "B210",
@@ -395,13 +408,35 @@ AGENTS = [
     ),
     Bad(
         "A215",
-        agent("a", 'models = ["gpt"]\n'),
+        binding("b", "c") | binding("d", "c") | agent("a", 'services = { llm = ["b", "d"] }\n'),
+        A,
+        "services.llm",
+        "'services.llm' is not built in this release",
+        "delete it, or wait for a release that does it",
+        catalog=LLM,
+        reason="NotBuilt",
+    ),
+    Bad(
+        "A225",
+        binding("b", "c", 'models = ["small", "large"]\n')
+        | agent("a", 'models = ["small", "lage"]\nservices = { llm = "b" }\n'),
+        A,
+        "models[1]",
+        "no binding of this agent has the model 'lage'",
+        "write 'large'",
+        (A, '"lage"', "'large'"),
+        catalog=LLM,
+        reason="UnresolvedReference",
+    ),
+    Bad(
+        "A226",
+        agent("a", 'models = ["gpt"]\nservices = { ocr = "ocr-rapid" }\n')
+        | binding("ocr-rapid", "ocr-rapid"),
         A,
         "models",
-        "'models' is not built in this release",
-        "delete it, or wait for a release that does it",
+        "'models' limits nothing",
+        "delete models",
         (A, 'models = ["gpt"]\n', ""),
-        reason="NotBuilt",
     ),
     Bad(
         "A216",

@@ -1,5 +1,6 @@
 """What should run: a recipe for a usable binding, routes for an agent, the same objects for one fact."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -247,9 +248,55 @@ def test_instance_names_are_those_of_their_recipes() -> None:
 
 
 def test_an_agent_that_asks_for_what_is_not_built_has_no_routes_and_is_told_what() -> None:
-    admission = admitted(SMALL | agent("clerk", {"ocr": "fast"}, 'models = ["large"]'), clean=False)
+    two = interface("llm") | connector("lm", "llm/v1") | binding("one", "lm") | binding("two", "lm")
+    several = {"agents/clerk.toml": 'apiVersion = "handler.agent/v1"\nservices = { llm = ["one", "two"] }\n'}
+    admission = admitted(SMALL | two | several, clean=False)
     found = desire(admission, generation=1, kit=KIT, home=HOME)
     assert set(found.table.agents) == {"maid"}
     (problem,) = found.refusals["clerk"]
     assert (problem.code, problem.reason) == ("A215", "NotBuilt")
-    assert "models" in problem.what
+    assert "services.llm" in problem.what
+
+
+def _with_model(files: dict[str, str]) -> dict[str, str]:
+    """An interface whose tool takes a model, too."""
+    path = next(one for one in files if one.endswith("tools.json"))
+    (tool,) = json.loads(files[path])
+    tool["inputSchema"]["properties"]["model"] = {"type": "string", "maxLength": 100}
+    return files | {path: json.dumps([tool])}
+
+
+@pytest.mark.parametrize(
+    ("listed", "narrowed", "granted"),
+    [
+        ("", "", None),
+        ('models = ["b", "a", "c"]\n', "", ("b", "a", "c")),
+        ('models = ["b", "a", "c"]\n', 'models = ["c", "b"]', ("b", "c")),
+        ("", 'models = ["x", "y"]', ("x", "y")),
+    ],
+)
+def test_a_route_grants_the_models_of_its_binding_that_its_agent_does_not_leave_out(
+    listed: str, narrowed: str, granted: tuple[str, ...] | None
+) -> None:
+    llm = _with_model(interface("llm")) | connector("lm", "llm/v1") | binding("one", "lm", listed)
+    files = SMALL | llm | agent("clerk", {"ocr": "fast", "llm": "one"}, narrowed)
+    found = desire(admitted(files), generation=1, kit=KIT, home=HOME).table.agents["clerk"].routes
+    assert found["llm"].models == granted
+    assert found["ocr"].models is None
+
+
+def test_a_change_of_models_is_a_change_of_the_routes_and_of_nothing_else() -> None:
+    llm = (
+        _with_model(interface("llm"))
+        | connector("lm", "llm/v1")
+        | binding("one", "lm", 'models = ["a", "b"]\n')
+    )
+    wide, narrow = (
+        admitted(SMALL | llm | agent("clerk", {"llm": "one"}, more)) for more in ("", 'models = ["b"]')
+    )
+    first = desire(wide, generation=1, kit=KIT, home=HOME)
+    second = desire(narrow, generation=2, kit=KIT, home=HOME, previous=first)
+    assert second.table.generation == 2
+    assert second.table.agents["clerk"].routes["llm"].models == ("b",)
+    assert second.recipes.keys() == first.recipes.keys()
+    assert second.table.agents["maid"] is first.table.agents["maid"]

@@ -295,3 +295,51 @@ def test_only_valid_input_is_ever_sent(arguments: dict[str, Any]) -> None:
     else:
         assert isinstance(play.answer, Refused)
         assert play.answer.code == "invalid_input"
+
+
+ASKED = stage.contract(
+    "llm",
+    [stage.tool("llm_say", stage.closed(text=stage.TEXT, _model=stage.TEXT), stage.closed(text=stage.TEXT))],
+)
+SMALL_OR_LARGE = ("small", "large")
+
+
+@pytest.mark.parametrize(
+    ("models", "asked", "sent"),
+    [
+        (None, {}, {}),
+        (None, {"model": "any"}, {"model": "any"}),
+        (None, {"model": ""}, {"model": ""}),
+        (SMALL_OR_LARGE, {}, {"model": "small"}),
+        (SMALL_OR_LARGE, {"model": ""}, {"model": "small"}),
+        (SMALL_OR_LARGE, {"model": "small"}, {"model": "small"}),
+        (SMALL_OR_LARGE, {"model": "large"}, {"model": "large"}),
+    ],
+)
+def test_a_model_is_one_of_those_granted_and_the_first_where_none_is_named(
+    models: tuple[str, ...] | None, asked: dict[str, str], sent: dict[str, str]
+) -> None:
+    play = Playbook(ASKED, "llm_say", {"text": "hi"} | asked, models=models)
+    play.asks(Send("llm_say", {"text": "hi"} | sent, LONGEST), reply=Result({"text": "ho"}, {}))
+    assert play.answer == Answer(b'{"text":"ho"}')
+
+
+@pytest.mark.parametrize("asked", ["Large", "large ", "larg", "CANARY"])
+def test_a_model_that_is_not_granted_is_refused_and_nothing_is_sent(asked: str) -> None:
+    play = Playbook(ASKED, "llm_say", {"text": "hi", "model": asked}, models=SMALL_OR_LARGE)
+    assert play.answer == Refused(
+        "refused", "the models that you may ask for: small, large", "a model that is not granted"
+    )
+    assert play.usage.made == 0
+
+
+def test_an_agent_that_may_ask_for_no_model_is_refused_with_and_without_one() -> None:
+    for asked in ({}, {"model": "small"}):
+        play = Playbook(ASKED, "llm_say", {"text": "hi"} | asked, models=())
+        assert isinstance(play.answer, Refused)
+        assert (play.answer.code, play.answer.detail) == ("refused", "the models that you may ask for: none")
+
+
+def test_a_tool_without_a_model_is_called_as_ever() -> None:
+    play = Playbook(stage.echo(), "echo_say", {"text": "hi"}, models=SMALL_OR_LARGE)
+    assert play.asked == SEND_HI
