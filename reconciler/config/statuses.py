@@ -17,6 +17,8 @@ class ControllerSeen(Document):
     """Which start of the machine that was."""
     version: str
     """The release of Handler."""
+    http: str | None
+    """Where metrics and health are served: an `http` address, or `unix:` and a path; null while nowhere."""
 
 
 class ObjectRow(Document):

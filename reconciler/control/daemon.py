@@ -31,11 +31,13 @@ from reconciler.control.journal import Journal
 from reconciler.control.looking import Looker
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
+from reconciler.control.observing import Address, Clocks, Observed
 from reconciler.control.place import Place
 from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
 from reconciler.control.smoke import Smoke
 from reconciler.control.status import Board
+from reconciler.control.watch import Outside, Watch
 from reconciler.control.withdrawn import Withdrawn
 from reconciler.model.calls import CallRecord
 from reconciler.model.names import InstanceName
@@ -59,7 +61,7 @@ class CannotStart(Exception):  # noqa: N818 - a verdict in words for a person
     """The controller cannot run here; the text says why and what to do."""
 
 
-def run(config: Path) -> int:
+def run(config: Path, surroundings: Outside | None = None) -> int:
     """Run the controller in the foreground until it is told to stop; 0, or 2 with the reason on stderr."""
     place = Place.of(config)
     try:
@@ -69,7 +71,8 @@ def run(config: Path) -> int:
             place.claim()
             _LOG.info("handler %s controls %s (state %s)", __version__, place.config, place.state)
             sys.setswitchinterval(_SWITCH_S)
-            anyio.run(_serve, place, mine, backend="asyncio", backend_options={"use_uvloop": True})
+            outside = surroundings or Outside()
+            anyio.run(_serve, place, mine, outside, backend="asyncio", backend_options={"use_uvloop": True})
     except (lock.Held, folders.Foreign, CannotStart, OSError) as error:
         _LOG.error("%s", error)
         return 2
@@ -124,9 +127,30 @@ def lay_run_folder(run_folder: Path) -> None:
     run_folder.chmod(0o700)
 
 
-async def _serve(place: Place, mine: lock.Lock) -> None:
+async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     """Join the rooms, run until told to stop, and leave nothing."""
     stop = anyio.Event()
+    controller, news = _joined(place, mine)
+    parts, observed = controller.parts, news.observed
+    watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
+    methods = Methods(controller, pid=os.getpid(), stop=stop)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_until_signalled, stop)
+            tasks.start_soon(watch.run)
+            await controller.run(stop, lambda: _listen(place.run, methods, watch))
+            watch.stopping()
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await parts.doorkeeper.close_all()
+            await parts.supervisor.close()
+            parts.journal.close()
+            rpc.clear(place.run / "control.sock")
+
+
+def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
+    """The rooms, joined: the controller, and whom its rooms ask and tell."""
     journal = Journal(place.state, time.time)
     news = _News()
     supervisor = Supervisor(RuntimeFolders(place.state, place.run), event=news.instance, kit=looking.KIT)
@@ -137,6 +161,7 @@ async def _serve(place: Place, mine: lock.Lock) -> None:
     def record(call: CallRecord) -> None:
         journal.call(call)
         sessions.called(call.session)
+        news.observed.called(call)
 
     router = Router(withdrawn, record=record, now=time.time, clock=time.monotonic)
     doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table)
@@ -149,20 +174,10 @@ async def _serve(place: Place, mine: lock.Lock) -> None:
         looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, smoke.demand
     )
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
+    news.observed = Observed(controller, Clocks(time.time, time.monotonic))
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving
-    methods = Methods(controller, pid=os.getpid(), stop=stop)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_until_signalled, stop)
-            await controller.run(stop, lambda: _listen(place.run, methods))
-            tasks.cancel_scope.cancel()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await doorkeeper.close_all()
-            await supervisor.close()
-            journal.close()
-            rpc.clear(place.run / "control.sock")
+    return controller, news
 
 
 def _need_nobody(path: Path) -> None:
@@ -178,10 +193,12 @@ def _instant() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-async def _listen(run_folder: Path, methods: Methods) -> asyncio.Server:
+async def _listen(run_folder: Path, methods: Methods, watch: Watch) -> asyncio.Server:
     """Open the control socket; the folder may have been removed since it was laid."""
     lay_run_folder(run_folder)
-    return await rpc.listen(run_folder / "control.sock", methods.table())
+    control = await rpc.listen(run_folder / "control.sock", methods.table())
+    watch.ready()
+    return control
 
 
 def _frame(place: Place) -> Summary:
@@ -201,6 +218,7 @@ class _News:
     """What the rooms ask of, and tell to, the controller, which is made after them."""
 
     controller: Controller
+    observed: Observed
 
     def instance(self, seen: InstanceSeen) -> None:
         self.controller.instance_changed(seen)

@@ -28,6 +28,7 @@ from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.drift import Voice
+from reconciler.control.ears import Ears
 from reconciler.control.facts import Facts
 from reconciler.control.findings import Grounds, Meant
 from reconciler.control.journal import Journal
@@ -108,6 +109,7 @@ class Controller:
         self.look: Look | None = None
         self.serving = ""  # the revision that new sessions get
         self.looks = 0  # since the start
+        self.ears = Ears()
         self._recipes: MutableMapping[InstanceName, Recipe] = {}  # declared to the supervisor
         self._prover = Prover(parts.dispatcher, parts.supervisor, parts.bad, self._not_proven)
         self._aside = Aside()
@@ -335,6 +337,7 @@ class Controller:
     async def _do(self, look: Look) -> None:
         """Bring what runs to what is desired, by the steps of ``plan.diff``. Doing it twice does nothing."""
         self.look = look
+        self.ears.looked()
         wanted, keeper = look.desired.table, self.parts.doorkeeper
         self.table = self._aside.follow(self.table, wanted, look.admission)
         prover, pinned = self._prover, {**keeper.recipes(), **self._aside.recipes}
@@ -435,6 +438,7 @@ class Controller:
 
     async def _turn_of(self, key: Key) -> None:
         outcome: Outcome = Failed()
+        began = self._clock()
         try:
             outcome = await (self._look_again() if key is _WORLD else self._prove(key))
         except Exception:  # noqa: BLE001 - a fault of ours ends the look, not the controller
@@ -442,7 +446,9 @@ class Controller:
             self._source = Condition("Synced", "False", "InternalError", _BROKE_OFF)
             self._speaker.soon()
         finally:
-            self._queue.done(key, outcome, self._clock())
+            now = self._clock()
+            self._queue.done(key, outcome, now)
+            self.ears.turn(outcome, now - began, world=key is _WORLD)
             self._wake.set()
 
     async def _look_again(self) -> Outcome:
@@ -458,13 +464,25 @@ class Controller:
         due = self.parts.looker.due_after_s()
         return Wait(min(config.reconcile.scan_seconds, config.reconcile.scan_seconds if due is None else due))
 
+    @property
+    def source(self) -> Condition:
+        """How it stands with what is read."""
+        return self._source
+
+    @property
+    def queued(self) -> int:
+        """How many keys wait."""
+        return len(self._queue)
+
     async def speak(self) -> None:
         """Write everything that is to be said now."""
         await self._speaker.speak()
 
     def _framed(self) -> Summary:
         drifted = self.resync.drift.configuration if self.resync else None
-        return replace(self._frame, conditions=(self._source, drifted) if drifted else (self._source,))
+        said = (self._source, *((drifted,) if drifted else ()), *self.ears.beside())
+        controller = {**(self._frame.controller or {}), "http": self.ears.address or None}
+        return replace(self._frame, conditions=said, controller=controller)
 
     def _summary(self, facts: Facts, frame: Summary) -> Summary:
         self._frame = self.parts.looker.told(say.summary(facts, frame))

@@ -47,6 +47,7 @@ class Methods:
             "revision": look.admission.inventory.revision if look else "",
             "generation": self._controller.table.generation,
             "looks": self._controller.looks,
+            "http": self._controller.ears.address,
             "faults": [one.fault for one in (parts.board, parts.journal, parts.looker) if one.fault],
         }
 

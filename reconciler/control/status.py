@@ -180,6 +180,12 @@ class Board:
                     self._pending.add(key)
             self._trying(self._write)
 
+    def counts(self) -> dict[tuple[str, ...], float]:
+        """How many objects there are, by kind and by whether they are ready."""
+        with self._turn:
+            told = list(self._wanted.values())
+        return dict(Counter((one.kind, _truth(one.conditions, "Ready").status) for one in told))
+
     def _trying(self, write: Callable[[], int]) -> int:
         try:
             count = write()

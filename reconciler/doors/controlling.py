@@ -1,9 +1,12 @@
 """``session`` and ``daemon``: asking a running controller, and being one."""
 
+import importlib
 import json
-import logging
+import os
+import socket
 import sys
 import time
+from typing import Any
 
 from reconciler.control import folders, lock
 from reconciler.doors import client, columns, tables, usage
@@ -67,8 +70,20 @@ def run_daemon(settings: usage.Settings) -> int:
     absent = folders.absent(str(config), usage.path_shown(str(config)))
     if absent and not served_before:
         raise usage.Stopped(absent)
-    _log(settings)
-    return daemon.run(config)
+    from reconciler.control import systemd, watch  # noqa: PLC0415
+    from reconciler.doors import logbook  # noqa: PLC0415
+
+    log = logbook.Logbook(settings, sys.stderr)
+    outside = watch.Outside(_http, log.follow, systemd.Notifier(os.environ))
+    return daemon.run(config, outside)
+
+
+async def _http(listener: socket.socket, observed: Any) -> None:
+    """Serve metrics and health; what that needs is imported once it is asked for, and not on the loop."""
+    import anyio.to_thread  # noqa: PLC0415
+
+    http = await anyio.to_thread.run_sync(importlib.import_module, "reconciler.doors.http")
+    await http.serve(listener, observed)
 
 
 def adopt(settings: usage.Settings) -> int:
@@ -101,6 +116,7 @@ def daemon_status(settings: usage.Settings) -> int:
         ["state", usage.path_shown(str(folders.state(folders.configuration(settings.config))))],
         ["control", usage.path_shown(control.path)],
     ]
+    rows += [["http", str(told["http"])]] if told.get("http") else []
     faults = told.get("faults")
     rows += [["fault", str(fault)] for fault in (faults if isinstance(faults, list) else ())]
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
@@ -126,29 +142,3 @@ def stop_daemon(settings: usage.Settings) -> int:
             return 0
         time.sleep(_POLL_S)
     raise usage.Stopped(f"the controller (pid {pid}) was told to stop and is still there")
-
-
-class _Lines(logging.Formatter):
-    """One JSON object a line, for programs; messages are fixed, and hold no payload."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the message holds."""
-        value: dict[str, object] = {
-            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            value["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(value, ensure_ascii=False)
-
-
-def _log(settings: usage.Settings) -> None:
-    """Log to stderr: sentences on a terminal, JSON lines elsewhere."""
-    stream = logging.StreamHandler(sys.stderr)
-    stream.setFormatter(logging.Formatter("handlerd: %(message)s") if sys.stderr.isatty() else _Lines())
-    root = logging.getLogger()
-    root.addHandler(stream)
-    root.setLevel(logging.DEBUG if settings.verbose else logging.WARNING if settings.quiet else logging.INFO)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)

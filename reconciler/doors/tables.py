@@ -145,7 +145,7 @@ def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
         text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied{whole}\n"
     for one in records(summary.get("conditions")):
         if one.get("message"):
-            word = "drift " if one.get("type") == "Drifted" else "source"
+            word = {"Drifted": "drift ", "Stalled": "stall "}.get(str(one.get("type")), "source")
             plain = one.get("reason") == "ReconcileSuccess"
             told = one.get("message") if plain else f"{one.get('reason')}: {one.get('message')}"
             colour = "red" if one.get("status") == "False" else "yellow"

@@ -40,11 +40,23 @@ class Prune(Record):
     """Whether an edit may remove everything."""
 
 
-class Http(Record):
-    """The web page."""
+Listen = Annotated[
+    str,
+    Field(
+        pattern=r"^(unix|(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\]):[0-9]{1,5})$",
+        max_length=32,
+        description="`unix`, or an address of this machine alone with a port, like 127.0.0.1:9464",
+        examples=["unix", "127.0.0.1:9464", "127.0.0.1:0"],
+    ),
+]
 
-    listen: str | None = None
-    """Where it listens, like `127.0.0.1:0`; off without it."""
+
+class Http(Record):
+    """Metrics and health for observers: `/metrics`, `/livez`, `/readyz`."""
+
+    listen: Listen | None = None
+    """Where it listens, like `127.0.0.1:9464`; port 0 takes a free one, and `unix` is a socket in the run
+    folder for the same user alone. Off without it."""
 
 
 class Capacity(Record):
@@ -84,7 +96,7 @@ class Config(Record):
     prune: Prune = Prune()
     """How much may be removed at once."""
     http: Http = Http()
-    """The web page."""
+    """Metrics and health for observers."""
     log: Log = Log()
     """The controller's own log."""
     telemetry: Telemetry = Telemetry()

@@ -83,7 +83,6 @@ WITHOUT_EFFECT = [
         "purpose",
     ),
     (config("[capacity]\ngpu = 1\n"), "config/handler", "capacity.gpu"),
-    (config('[http]\nlisten = "127.0.0.1:0"\n'), "config/handler", "http.listen"),
     (
         config('[telemetry]\notlpEndpoint = "http://127.0.0.1:4318"\n'),
         "config/handler",

@@ -75,7 +75,7 @@ STATUS = ObjectStatus(
 def test_a_status_file_and_the_summary_are_what_their_schemas_say(tmp_path: Path) -> None:
     board = Board(tmp_path, lambda: 1_700_000_000.0)
     board.publish([STATUS])
-    controller = {"pid": 1, "startTime": 2, "bootId": "b", "version": "0.1.0"}
+    controller = {"pid": 1, "startTime": 2, "bootId": "b", "version": "0.1.0", "http": None}
     instances = (
         {
             "name": "a@0123456789ab",

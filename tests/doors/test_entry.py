@@ -241,7 +241,7 @@ def test_handlerd_is_daemon_run(world: World) -> None:
 def test_a_configuration_that_was_served_before_may_be_away_when_the_controller_starts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reconciler.control.daemon.run", lambda config: 0)
+    monkeypatch.setattr("reconciler.control.daemon.run", lambda config, outside: 0)
     if world.config.exists():
         shutil.rmtree(world.config)
     assert world.handler(program=entry.handlerd).code == 1
