@@ -11,18 +11,25 @@ from reconciler.wire.jsonrpc import Id
 
 ERROR_KEY = "ai.handler/error"
 
-_INLINE_TEXT = 64 * 1024  # structured JSON above this is not said twice
-_LONG_ANSWER = "The answer is long: read it in structuredContent, which holds all of it."
+_INLINE_TEXT = 64 * 1024  # of structured JSON, no more than this is said twice
 
 
 def success(call: Call, structured: bytes) -> bytes:
     """The line of a call that went well: the structured answer, and the identical JSON as text (S2).
 
-    Above 64 KiB the text only says where to look.
+    Above 64 KiB the text is the beginning, and says so first: some harnesses show their model the text alone.
     """
-    text = _LONG_ANSWER if len(structured) > _INLINE_TEXT else structured.decode()
+    text = structured.decode() if len(structured) <= _INLINE_TEXT else _beginning(structured)
     end = _MODERN_END if call.modern else b""
     return _SUCCESS % (orjson.dumps(call.id), orjson.dumps(text), structured, end)
+
+
+def _beginning(structured: bytes) -> str:
+    begun = structured[:_INLINE_TEXT].decode(errors="ignore")  # a character may be cut in two
+    return (
+        f"The answer is long: of its {len(structured)} bytes the first {_INLINE_TEXT} follow. "
+        f"structuredContent holds all of it; where you cannot see that, ask for less at a time.\n{begun}"
+    )
 
 
 # Written by hand: a dictionary of dictionaries costs more than all that it says.
