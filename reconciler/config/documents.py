@@ -1,13 +1,15 @@
 """Every file that is written by the product for programs to read, by the name of its schema.
 
 The lock and the events are shaped here, the status files in ``config.objectfile`` and
-``config.statuses``, what ``handler diff`` prints in ``config.differences``.
+``config.statuses``, what ``handler diff`` prints in ``config.differences``, a session's
+sheet in ``config.capabilities``.
 """
 
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from reconciler.config.capabilities import Capabilities
 from reconciler.config.differences import Difference
 from reconciler.config.objectfile import Document, StatusFile
 from reconciler.config.statuses import Summary
@@ -62,5 +64,6 @@ DOCUMENTS: dict[str, tuple[str, type[BaseModel]]] = {
     "status": ("handler.status/v1", StatusFile),
     "summary": ("handler.status/v1 summary", Summary),
     "event": ("handler.event/v1", Event),
+    "capabilities": ("handler.capabilities/v1", Capabilities),
     "diff": ("handler.diff/v1", Difference),
 }

@@ -164,7 +164,7 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
         news.observed.called(call)
 
     router = Router(withdrawn, record=record, now=time.time, clock=time.monotonic)
-    doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table)
+    news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
     looker = Looker(place, Admitted(place.state / "admitted"))
     board = Board(place.state / "status", time.time)
     retained = Retained(place.state / "retained.json")
@@ -219,8 +219,10 @@ class _News:
 
     controller: Controller
     observed: Observed
+    keeper: Doorkeeper
 
     def instance(self, seen: InstanceSeen) -> None:
+        self.keeper.standings.heard(seen)
         self.controller.instance_changed(seen)
 
     def recipe(self, name: InstanceName) -> Recipe | None:

@@ -9,20 +9,25 @@ interface has one table, and a new harness process gets the newest.
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reconciler.control import processes
+from reconciler.control.capabilities import Sheet, Standings
 from reconciler.control.departures import Departures
 from reconciler.control.sessions import Session, Sessions
 from reconciler.model.identity import moved
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Recipe
-from reconciler.model.routes import AgentRoutes, RouteTable
+from reconciler.model.routes import AgentRoutes, Route, RouteTable
+from reconciler.model.stands import Stand
+from reconciler.model.status import InstanceSeen
 from reconciler.router.server import Door, Peer, Pinned, Router
 
 _LOG = logging.getLogger("handler.sessions")
+_TELL_S = 0.05  # news of instances come in flurries: their sheets are written once for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,20 @@ class Doorkeeper:
     """Opens and closes the router's doors as sessions and tables come and go."""
 
     def __init__(
-        self, run: Path, router: Router, sessions: Sessions, *, table: Callable[[], RouteTable]
+        self,
+        run: Path,
+        router: Router,
+        sessions: Sessions,
+        *,
+        table: Callable[[], RouteTable],
+        now: Callable[[], float],
     ) -> None:
-        """``table`` gives the table that serves now; new sessions are pinned to it."""
+        """``table`` gives the table that serves now; new sessions are pinned to it. ``now``: the wall clock,
+        in seconds.
+        """
+        self.standings = Standings(now)
+        self.standings.changed = self.tell
+        router.stands = self.standings.stand
         self._run = run
         self._router = router
         self._sessions = sessions
@@ -48,7 +64,9 @@ class Doorkeeper:
         self._standing: dict[str, tuple[str, ...]] = {}
         self._followed: RouteTable | None = None
         self._departures = Departures(self._opener_left)
-        self._closing: set[asyncio.Task[Session | None]] = set()
+        self._jobs: set[asyncio.Task[object]] = set()
+        self._writing = asyncio.Lock()  # while sheets are written no folder goes
+        self._telling: asyncio.TimerHandle | None = None
         self.ended: Callable[[Session], None] = lambda session: None
 
     async def restore(self) -> None:
@@ -66,21 +84,35 @@ class Doorkeeper:
                 _LOG.warning("session %s cannot be reopened: %s", session.id, error)
 
     async def follow(self, table: RouteTable) -> None:
-        """Have a standing door for every agent of the table, with its interfaces, and for no other."""
+        """Have a standing door for every agent of the table, with its interfaces. One that is no more of the
+        table keeps its door for the sessions that are open there, and takes in no others.
+        """
         if table is self._followed:
             return
         agents, before = table.agents, self._followed.agents if self._followed else {}
         self._followed = None  # where a door cannot be made, all are gone through the next time
-        for agent in self._standing.keys() - agents.keys():
-            await self._router.close(f"a/{agent}")
-            del self._standing[agent]
-        for agent in sorted(moved(before, agents) & agents.keys()):
-            interfaces = tuple(agents[agent].routes)
+        busy = self._sessions.at_doors()
+        for agent in self._standing.keys() - agents.keys() - busy:
+            await self._close_standing(agent)
+        for agent in sorted((moved(before, agents) & agents.keys()) | (busy - agents.keys())):
+            interfaces = self._offered(agent, agents.get(agent))
             if self._standing.get(agent) != interfaces:
                 await self._router.open(self._standing_door(agent, interfaces))
                 self._standing[agent] = interfaces
                 await asyncio.sleep(0)  # a millisecond each: calls go first where thousands are new
         self._followed = table
+
+    def _offered(self, agent: str, routes: AgentRoutes | None) -> tuple[str, ...]:
+        """What a door has a socket for: what new sessions get, and what open ones are pinned to."""
+        names = list(routes.routes) if routes else []
+        for session in self._sessions.standing_of(agent):
+            names += [name for name in session.routes.routes if name not in names]
+        return tuple(names)
+
+    async def _close_standing(self, agent: str) -> None:
+        self._standing.pop(agent, None)
+        self._door_sheet(agent, None).remove()
+        await self._router.close(f"a/{agent}")
 
     async def open(
         self, routes: AgentRoutes, table: RouteTable, opener: processes.Process | None = None
@@ -106,7 +138,8 @@ class Doorkeeper:
             await self._router.close(f"s/{session_id}")
         self._forget(session)
         if not session.standing:
-            await asyncio.to_thread(shutil.rmtree, self.folder(session), ignore_errors=True)
+            async with self._writing:
+                await asyncio.to_thread(shutil.rmtree, self.folder(session), ignore_errors=True)
         return session
 
     async def sweep(self) -> None:
@@ -118,7 +151,7 @@ class Doorkeeper:
         """Close every door; the sessions' files stay, for the controller that comes next."""
         self._departures.close()
         for agent in list(self._standing):
-            await self._router.close(f"a/{agent}")
+            await self._close_standing(agent)
         for session in self._sessions.all():
             if not session.standing:
                 await self._router.close(f"s/{session.id}")
@@ -170,19 +203,18 @@ class Doorkeeper:
         interfaces = tuple(session.routes.routes)
         door = Door(f"s/{session.id}", self.folder(session), pin, interfaces, self._sessions.left)
         await self._router.open(door)
+        self._sheet(session).write(self.standings.stand)
         if session.opener is not None:
             self._departures.watch(session.id, session.opener)
 
     def _opener_left(self, session_id: str) -> None:
         """The process that a session was opened with has ended, and so has the session."""
-        task = asyncio.get_running_loop().create_task(self.close(session_id))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._soon(self.close(session_id))
 
     def _standing_door(self, agent: str, interfaces: tuple[str, ...]) -> Door:
         def pin(peer: Peer) -> Pinned | str:
-            parent = processes.Process(peer.parent_pid, peer.parent_start)
-            session = self._sessions.standing(agent, parent) or self._begin(agent, parent)
+            above = processes.harness(peer.pid) or processes.Process(peer.parent_pid, peer.parent_start)
+            session = self._sessions.standing(agent, above) or self._begin(agent, above)
             if session is None:
                 return (
                     f"agent {agent!r} cannot start a session now: `handler describe agent/{agent}` says why"
@@ -193,13 +225,62 @@ class Doorkeeper:
         def left(session_id: str) -> None:
             if self._sessions.left(session_id) and (session := self._sessions.close(session_id)):
                 self._forget(session)
+                self._left_door(agent)
 
         return Door(f"a/{agent}", self._run / "a" / agent, pin, interfaces, left)
 
-    def _begin(self, agent: str, parent: processes.Process) -> Session | None:
+    def _begin(self, agent: str, above: processes.Process) -> Session | None:
         table = self._table()
         routes = table.agents.get(agent)
-        return self._sessions.open(routes, table, opener=parent, standing=True) if routes else None
+        if routes is None:
+            return None
+        self.tell()
+        return self._sessions.open(routes, table, opener=above, standing=True)
+
+    def _left_door(self, agent: str) -> None:
+        """A standing session is over: with the last one the sheet goes, and a door that only stood for it."""
+        if agent in self._sessions.at_doors():
+            return
+        if agent in self._table().agents:
+            self._door_sheet(agent, None).remove()
+        elif agent in self._standing:
+            self._soon(self._close_standing(agent))
+
+    # what agents are told of how things stand
+
+    def take_withdrawn(self, why: Mapping[str, str], known: Mapping[str, InstanceSeen]) -> None:
+        """The bindings that serve nobody from now on, and the instances there are."""
+        self.standings.follow(why, known)
+
+    def tell(self) -> None:
+        """Something stands otherwise: the sheets of open sessions follow within a moment."""
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(_TELL_S, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._telling = None
+        self._soon(self._write_sheets())
+
+    async def _write_sheets(self) -> None:
+        async with self._writing:
+            sheets = [self._sheet(one) for one in self._sessions.all() if not one.standing]
+            sheets += [self._door_sheet(agent, self._table().agents[agent]) for agent in self._doors_in_use()]
+            await asyncio.to_thread(_write_all, sheets, self.standings.stand)
+
+    def _doors_in_use(self) -> Collection[str]:
+        return self._sessions.at_doors() & self._standing.keys() & self._table().agents.keys()
+
+    def _sheet(self, session: Session) -> Sheet:
+        return Sheet(self.folder(session), session.routes, session.id, session.opened_at)
+
+    def _door_sheet(self, agent: str, routes: AgentRoutes | None) -> Sheet:
+        began = min((one.opened_at for one in self._sessions.standing_of(agent)), default=0.0)
+        return Sheet(self._run / "a" / agent, routes or AgentRoutes(agent, {}), "", began)
+
+    def _soon(self, job: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.get_running_loop().create_task(job)
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
 
     def _forget(self, session: Session) -> None:
         self._router.forget(session.id)
@@ -214,6 +295,11 @@ def _clear(folder: Path, kept: Collection[str]) -> None:
         return
     for one in left:
         shutil.rmtree(one, ignore_errors=True)
+
+
+def _write_all(sheets: Iterable[Sheet], stand: Callable[[Route], Stand]) -> None:
+    for sheet in sheets:
+        sheet.write(stand)
 
 
 def owner(agent: str) -> ObjectRef:

@@ -352,6 +352,7 @@ class Controller:
         self._recipes = diff.declared(self._recipes, wanted)
         self.parts.retained.save(self._aside.joined(self.table), wanted)
         self._withdrawn.follow(look.admission, keeper.in_use())
+        keeper.take_withdrawn(self._withdrawn.why, self.parts.supervisor.observed())
         proofs = [step.name for step in steps if isinstance(step, Prove)]
         for name in prover.want({one: self.parts.demand(look.admission, one.binding) for one in proofs}):
             self._soon(name)

@@ -8,6 +8,7 @@ with the place and the mend.
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.control.capabilities import SHEET
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Caller, Method, Refused
 from reconciler.control.sessions import Session
@@ -133,6 +134,7 @@ class Openings:
             "scope": [{"path": one.path, "access": one.access} for one in session.routes.scope],
             "folder": str(folder),
             "services": str(folder / "services.sock"),
+            "capabilities": str(folder / SHEET),
             "sockets": {name: str(folder / f"{name}.sock") for name in session.routes.routes},
             "routes": {name: str(route.instance) for name, route in session.routes.routes.items()},
         }

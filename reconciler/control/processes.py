@@ -11,6 +11,9 @@ from pathlib import Path
 _PARENT, _START = 1, 19  # places after the command's closing bracket, which may itself hold anything
 
 
+_WRAPPERS = 16  # more of them around one bridge are a loop of somebody's making
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """One process for as long as it lives; ``start`` is in clock ticks since boot."""
@@ -35,6 +38,24 @@ def parent(pid: int) -> Process | None:
     return Process(above, start) if start is not None else None
 
 
+def harness(pid: int) -> Process | None:
+    """The program that a bridge serves: its parent, or the one above the wrappers in between.
+
+    A wrapper (``sh -c``, ``npx``, ``uvx``, ``timeout``) hands its own standard input on to what it starts;
+    the harness holds the other end of that pipe or socket, and has another standard input itself. So whoever
+    has the same one is climbed over, whatever its name. A terminal tells nothing of that kind: there the
+    parent counts. None: it was gone before it could be asked.
+    """
+    found, given = parent(pid), _input(pid)
+    if not given.startswith(("pipe:", "socket:")):
+        return found
+    for _ in range(_WRAPPERS):
+        if found is None or _input(found.pid) != given or (above := parent(found.pid)) is None:
+            break
+        found = above
+    return found
+
+
 def lives(process: Process) -> bool:
     """True while this very process runs."""
     return start_time(process.pid) == process.start
@@ -44,6 +65,14 @@ def boot_id() -> str:
     """What names this boot of the machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _input(pid: int) -> str:
+    """What a process's standard input is, as the kernel names it; "" when that cannot be seen."""
+    try:
+        return str(Path(f"/proc/{pid}/fd/0").readlink())
     except OSError:
         return ""
 

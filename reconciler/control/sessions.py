@@ -156,6 +156,14 @@ class Sessions:
         found = self._standing.get((agent, parent))
         return self._open[found] if found else None
 
+    def standing_of(self, agent: str) -> tuple[Session, ...]:
+        """The open standing sessions of an agent."""
+        return tuple(self._open[found] for (whose, _), found in self._standing.items() if whose == agent)
+
+    def at_doors(self) -> frozenset[str]:
+        """The agents that have standing sessions."""
+        return frozenset(agent for agent, _ in self._standing)
+
     def joined(self, session_id: str) -> None:
         """A connection joined the session."""
         self._connections[session_id] = self._connections.get(session_id, 0) + 1

@@ -59,6 +59,7 @@ def variables(opened: Mapping[str, object]) -> dict[str, str]:
     return {
         "HANDLER_SESSION": str(opened.get("session")),
         "HANDLER_SERVICES": str(opened.get("services")),
+        "HANDLER_CAPABILITIES": str(opened.get("capabilities")),
     }
 
 

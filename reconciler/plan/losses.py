@@ -65,14 +65,10 @@ class Losses:
         self._before, self._after = admissions
 
     def of(self, ref: ObjectRef) -> tuple[Loss, ...]:
-        """What the change of one object costs whom; () where nobody loses anything."""
-        match ref.kind:
-            case Kind.BINDING:
-                return tuple(self._of_binding(ref))
-            case Kind.AGENT:
-                return tuple(self._of_agent(ref.name))
-            case _:
-                return ()
+        """What the change of one object costs whom; () where nobody loses anything. An agent that goes costs
+        nobody: no session opens from then on, and those that are open go on.
+        """
+        return tuple(self._of_binding(ref)) if ref.kind is Kind.BINDING else ()
 
     def _of_binding(self, ref: ObjectRef) -> Iterator[Loss]:
         if not (_serves(self._before, ref) and not _serves(self._after, ref)):
@@ -104,14 +100,6 @@ class Losses:
             if now is None or now.suspended is not None:
                 return True
         return False
-
-    def _of_agent(self, agent: str) -> Iterator[Loss]:
-        """An agent without routes has no door any more: the sessions at it end."""
-        if agent not in self._old or agent in self._new:
-            return
-        for session in self._live.sessions:
-            if session.agent == agent and session.standing:
-                yield Loss("session", session.id, f"the door of agent/{agent} closes, and it ends")
 
 
 def _serves(admission: Admission | None, ref: ObjectRef) -> bool:

@@ -3,7 +3,8 @@
 A request with a protocol version in its ``_meta`` is of the modern era (2026-07-28: no handshake, no state);
 any other is of the legacy one (initialize). No state is kept, so a call before the handshake is served. What
 an agent reads (tools, instructions) comes from the pinned contracts alone and is the same bytes for every
-session of a version; nothing here knows what stands behind an interface. The law of a call is in ``call``.
+session of a version, but for one word on how each interface stands; nothing here knows what is behind it.
+The law of a call is in ``call``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ import orjson
 
 from reconciler.model.contract import Tool
 from reconciler.model.routes import Route
+from reconciler.model.stands import Stands, as_pinned
 from reconciler.wire import jsonrpc, strict
 from reconciler.wire.jsonrpc import Id, Message, Notification, Request
 
@@ -83,12 +85,13 @@ Action = bytes | Call | Cancel | Listen | None
 class Face:
     """What one socket of a session serves: an interface, or all of them on ``services.sock``."""
 
-    __slots__ = ("name", "offers", "routes", "version")
+    __slots__ = ("name", "offers", "routes", "stands", "version")
 
     def __init__(self, name: str, version: str, routes: Sequence[Route]) -> None:
         self.name = name
         self.version = version
         self.routes = routes
+        self.stands: Stands = as_pinned
         self.offers: dict[str, Offer] = {}
         for route in routes:
             for tool in route.contract.tools.values():
@@ -124,13 +127,12 @@ def _with_meta(face: Face, request: Request, meta: object) -> Action:
     return _legacy(face, request)
 
 
-def instructions(routes: Sequence[Route]) -> str:
+def instructions(routes: Sequence[Route], stands: Stands = as_pinned) -> str:
     """What an agent is told of its services: what each is for, how it stands, and what error codes mean."""
     lines = ["Services you can call. They say what they do; who provides it may change."]
     for route in routes:
         contract = route.contract
-        state = "" if route.suspended is None else " (not available now: calls answer unavailable)"
-        lines.append(f"\n{contract.interface}{state}: {contract.spec.description.strip()}")
+        lines.append(f"\n{contract.interface} ({stands(route).words}): {contract.spec.description.strip()}")
         if contract.spec.purpose:
             lines.append(f"For: {contract.spec.purpose.strip()}")
         lines.append(
@@ -220,7 +222,7 @@ def _legacy(face: Face, request: Request) -> Action:
                     "protocolVersion": asked if asked in LEGACY else LEGACY[-1],
                     "capabilities": {"tools": {}},
                     "serverInfo": {"name": face.name, "version": face.version},
-                    "instructions": instructions(face.routes),
+                    "instructions": instructions(face.routes, face.stands),
                 },
             )
         case "ping":
@@ -239,7 +241,7 @@ def _discover(face: Face, request: Request, _: Mapping[str, Any]) -> Action:
         "resultType": "complete",
         "supportedVersions": list(SUPPORTED),
         "capabilities": {"tools": {}},
-        "instructions": instructions(face.routes),
+        "instructions": instructions(face.routes, face.stands),
         "ttlMs": 0,
         "cacheScope": "private",
         "_meta": {META + "serverInfo": {"name": face.name, "version": face.version}},

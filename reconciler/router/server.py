@@ -14,6 +14,7 @@ from pathlib import Path
 
 from reconciler import __version__
 from reconciler.model.calls import CallRecord, Dispatch
+from reconciler.model.stands import Stands, as_pinned
 from reconciler.router import mcp, memory
 from reconciler.router.connection import Connection
 from reconciler.router.flight import Exchange, Guest
@@ -56,6 +57,7 @@ class Router:
     ) -> None:
         """``now`` is the wall clock, for records; ``clock`` the monotonic one, for deadlines: seconds."""
         memory.keep()
+        self.stands: Stands = as_pinned  # how a route stands now, for what agents read
         self._record = record
         self._doors: dict[str, _Open] = {}
         self._guests: dict[str, Guest] = {}
@@ -193,7 +195,7 @@ class _House:
             return pinned
         self.kept.pinned[connection] = pinned.session
         guest = self.router.guest(pinned)
-        face = _face(guest, connection.socket_name)
+        face = _face(guest, connection.socket_name, self.router.stands)
         return (guest, face) if face else f"this session has no interface {connection.socket_name!r}"
 
     def is_full(self) -> bool:
@@ -206,7 +208,7 @@ class _House:
             self.kept.door.left(session)
 
 
-def _face(guest: Guest, name: str) -> mcp.Face | None:
+def _face(guest: Guest, name: str, stands: Stands) -> mcp.Face | None:
     face = guest.faces.get(name)
     if face is None:
         if name == SERVICES:
@@ -215,6 +217,7 @@ def _face(guest: Guest, name: str) -> mcp.Face | None:
             face = mcp.Face(name, str(route.interface.version), (route,))
         else:
             return None
+        face.stands = stands
         guest.faces[name] = face
     return face
 

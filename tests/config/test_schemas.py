@@ -26,7 +26,7 @@ def objects(schema: object, path: str = "") -> Iterator[tuple[str, dict[str, Any
 
 
 def test_every_kind_and_every_document_has_a_schema() -> None:
-    names = ("lock", "status", "summary", "event", "diff")
+    names = ("lock", "status", "summary", "event", "diff", "capabilities")
     others = {f"{name}.schema.json" for name in names}
     assert set(RENDERED) == WRITTEN_BY_PEOPLE | others
 

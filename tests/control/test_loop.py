@@ -77,6 +77,8 @@ class Runtime:
 
     async def follow(self, table: object) -> None: ...
 
+    def take_withdrawn(self, why: object, known: object) -> None: ...
+
     def in_use(self) -> tuple[str, ...]:
         return self.held
 

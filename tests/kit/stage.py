@@ -125,6 +125,8 @@ class Scene:
 
     async def follow(self, table: object) -> None: ...
 
+    def take_withdrawn(self, why: object, known: object) -> None: ...
+
     def in_use(self) -> tuple[str, ...]:
         return self.used
 

@@ -8,7 +8,7 @@ from reconciler.model.status import Held
 from reconciler.plan.desired import desire
 from reconciler.plan.impact import Change, Side, Waits, impact
 from reconciler.plan.keys import Field
-from reconciler.plan.losses import NOTHING, Live, Loss, Open
+from reconciler.plan.losses import NOTHING, Live, Open
 from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding, connector, interface, whole
 
 
@@ -131,10 +131,10 @@ def test_removals_and_additions_are_named_and_nobody_loses_what_nobody_uses() ->
     assert [change.lost for change in found.values()] == [()] * 4
 
 
-def test_an_agent_without_a_door_ends_the_sessions_at_it() -> None:
+def test_an_agent_that_goes_ends_no_session_at_its_door_either() -> None:
     without = {path: text for path, text in SMALL.items() if "maid" not in path}
     found = changes(without, Live((opened("s1", "maid", "good", standing=True),)))
-    assert found["agent/maid"].lost == (Loss("session", "s1", "the door of agent/maid closes, and it ends"),)
+    assert found["agent/maid"].lost == ()
 
 
 def test_a_removed_binding_is_lost_to_its_sessions_its_agents_and_its_instance() -> None:

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.model.contract import Contract
+from reconciler.model.routes import Route
+from reconciler.model.stands import Stand
 from reconciler.router import answers, mcp
 from reconciler.router.mcp import Call, Cancel, Face, Listen
 from reconciler.wire import jsonrpc
@@ -258,12 +260,21 @@ def test_instructions_speak_of_interfaces_and_their_state_never_of_who_provides_
     text = mcp.instructions(
         [stage.route(stage.ocr()), stage.route(stage.echo(), suspended="vendor-x is off")]
     )
-    assert "ocr/v1: What ocr is for." in text
+    assert "ocr/v1 (bound): What ocr is for." in text
     assert "unsupported_format: the file is not a PDF or an image" in text
-    assert "echo/v1 (not available now" in text
+    assert "echo/v1 (missing: calls answer unavailable): What echo is for." in text
     assert "vendor" not in text
     for word in mcp.ROUTER_TEXTS:
         assert f"error {word}:" in text
+
+
+def test_instructions_say_since_when_something_is_amiss_and_no_date_of_what_is_well() -> None:
+    def stands(route: Route) -> Stand:
+        return Stand("degraded" if route.interface.name == "ocr" else "bound", 1_767_225_600.0)
+
+    text = mcp.instructions([stage.route(stage.ocr()), stage.route(stage.echo())], stands)
+    assert "ocr/v1 (degraded since 2026-01-01T00:00:00Z: calls may answer unavailable): What" in text
+    assert "echo/v1 (bound): What" in text
 
 
 ODD = st.sampled_from([None, True, 1.0, 0, "", "x" * 300, [], {}, {"a": 1}, "2.0", "tools/call", "ocr_merge"])
