@@ -20,16 +20,15 @@ _MARK = ".~handler"  # temporary names end in it and start with a dot: no scan o
 _MODE = 0o600  # state is for its owner; a file that exists keeps the mode it has
 
 
-def write(path: Path, data: bytes, *, durable: bool = True, anew: bool = False) -> bool:
+def write(path: Path, data: bytes, *, durable: bool = True, anew: bool = False, mode: int = _MODE) -> bool:
     """Make ``path`` hold ``data``; False when it did already. Raises OSError and leaves the old file as it
     was.
 
     The folder must exist. A symlink at ``path`` is replaced, never followed. With ``durable=False`` nothing
     waits for the disk: for files that are made anew from other ones, since a power cut (never a crash of
     ours) may leave such a file old, empty or gone. ``anew`` writes the same bytes again: the disk may never
-    have had them.
+    have had them. ``mode`` is that of a file that was not there.
     """
-    mode = _MODE
     fd = _open_old(path)
     if fd is not None:
         try:

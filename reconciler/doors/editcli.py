@@ -136,4 +136,36 @@ def _import(settings: usage.Settings, /, harness: str, path: str, **more: object
     return importing.run(settings, harness, path, (str(more["agent"]), bool(more["dry_run"])))
 
 
-COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert, _trace, _import)
+@click.command("render")
+@click.argument("agent", metavar="[AGENT]", default="", required=False)
+@click.option("--harness", default="", metavar="H", help="Another harness than the agent's file names.")
+@click.option("--into", default="", metavar="DIR", help="The project to write into (default: this folder).")
+@click.option("--write", "act", flag_value="write", help="Write into the harness's own file, and its skills.")
+@click.option("--diff", "act", flag_value="diff", help="Show what --write would change.")
+@click.option("--remove", "act", flag_value="remove", help="Take everything out again, to the byte.")
+@click.option("--force", is_flag=True, help="Also over entries that a person wrote or changed.")
+@click.pass_obj
+def _render(settings: usage.Settings, /, agent: str, **more: object) -> int:
+    """Print all that is derived for AGENT, offline: instances, routes, tools as served, harness files.
+
+    H is claude-code, codex, vibe, gemini, opencode, copilot, qwen, vscode, cursor, zed, windsurf or plugin.
+    Other entries, comments and layout of a file stay as they are; what was written is remembered, so that
+    --remove is exact, and an entry that a person wrote or changed is left alone.
+
+    \b
+      handler render reviewer --harness claude-code --diff
+      handler render reviewer --harness claude-code --write --into ~/src/site
+      handler render reviewer --remove --into ~/src/site
+
+    Exit: 0 done, or nothing to do; 1 refused, or with --diff: there is something to do; 2 wrong command line.
+    """
+    from reconciler.doors import rendering
+
+    words = (str(more[name] or "") for name in ("harness", "into", "act"))
+    harness, into, act = words
+    return rendering.run(
+        settings, rendering.Asked(agent, harness, into, act or "print", force=bool(more["force"]))
+    )
+
+
+COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert, _trace, _import, _render)

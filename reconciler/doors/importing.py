@@ -7,7 +7,6 @@ texts say is decided in ``harness``; here are places, links and what is told. A 
 
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import tomli
 
-from reconciler.control import checkouts, folders
+from reconciler.control import checkouts, folders, harnessfiles
 from reconciler.doors import columns, newing, offline, problems, usage
 from reconciler.harness import formats, naming, reading, writing
 from reconciler.harness.formats import Left, Server
@@ -132,25 +131,12 @@ def _places(harness: str, folder: Path, *, own: bool) -> list[Path]:
 def _read(harness: str, file: Path, folder: Path) -> list[Server | Left]:
     shown = usage.path_shown(str(file))
     try:
-        values = reading.values(_bytes(file), file.name)
+        values = reading.values(harnessfiles.held(file), file.name)
         return formats.servers(harness, values, str(folder), str(Path.home()))
     except ValueError as fault:
         raise usage.Stopped(f"cannot import {shown}: {fault}") from None
     except OSError as fault:
         raise usage.Stopped(f"cannot read {shown}: {fault.strerror}") from None
-
-
-def _bytes(file: Path) -> bytes:
-    """The file's bytes; raises ValueError for what is no file, or too large. A pipe is not waited for."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor has no path
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is not a regular file")
-        data = opened.read(reading.MAX_BYTES + 1)
-    if len(data) > reading.MAX_BYTES:
-        raise ValueError(f"it has more than {reading.MAX_BYTES:,} bytes")
-    return data
 
 
 # what becomes of it

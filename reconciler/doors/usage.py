@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("trace", "AGENT INTERFACE", "which line selected which binding, and why not the others"),
     ("explain", "CODE|WORD|KEY", "what a problem's code, a reason, a state or a key means"),
     ("run", "AGENT -- CMD…", "a command with an agent's services, for as long as it runs"),
+    ("render", "[AGENT] [--write]", "all that is derived for an agent; its harness's own file"),
     ("call", "TOOL [KEY=VALUE…]|--list", "call a tool as an agent would"),
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),

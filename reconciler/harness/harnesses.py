@@ -21,11 +21,15 @@ FORWARDED = ("HANDLER_RUN", "HANDLER_SERVICES", "HANDLER_SESSION", "HANDLER_STAT
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One MCP server of an agent as a harness starts it; ``timeout_s``: the longest that a call may take."""
+    """One MCP server of an agent as a harness starts it.
+
+    ``timeout_s`` is the longest that a call may take; ``environment`` what the server has to be given.
+    """
 
     name: str
     command: tuple[str, ...]
     timeout_s: float
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def wait_s(self) -> int:
@@ -83,7 +87,8 @@ class Harness:
 
 
 def _plain(service: Service) -> dict[str, Any]:
-    return {"command": service.command[0], "args": list(service.command[1:])}
+    env = {"env": dict(service.environment)} if service.environment else {}
+    return {"command": service.command[0], "args": list(service.command[1:]), **env}
 
 
 def _typed(service: Service) -> dict[str, Any]:
@@ -109,6 +114,7 @@ def _opencode(service: Service) -> dict[str, Any]:
         "command": list(service.command),
         "enabled": True,
         "timeout": service.wait_s * 1000,
+        **({"environment": dict(service.environment)} if service.environment else {}),
     }
 
 
@@ -132,7 +138,7 @@ def _vibe(service: Service) -> dict[str, Any]:
 
 def _plugged(service: Service) -> dict[str, Any]:
     """A plugin's command is its own program, which starts ours (the format allows no absolute path)."""
-    return {"type": "stdio", "command": "./bin/handler-service", "args": list(service.command[1:])}
+    return {**_typed(service), "command": "./bin/handler-service"}
 
 
 def _codex_flags(service: Service) -> tuple[str, str]:

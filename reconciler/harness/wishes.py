@@ -1,0 +1,186 @@
+"""What a wish to write something for an agent's harness, or to remove it, comes to. Pure.
+
+A wish is whole or not at all: where a person's own text is in the way, nothing is done and it is said. What
+several users want of one file goes when the last of them does.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reconciler.harness import merging
+from reconciler.harness.harnesses import HARNESSES, Harness
+from reconciler.harness.ledger import Ledger, Shared, User, Whole, digest
+from reconciler.harness.merging import Entries, Ours, Theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What should be there for a user: entries in ``file`` (an absolute path), and whole files. None of both
+    is a wish to have everything of the user's removed.
+    """
+
+    user: User
+    file: str = ""
+    entries: Entries = field(default_factory=dict)
+    whole: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file to write, or (``after`` is None) to remove."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A file that stays as it is: why, and what a person can do."""
+
+    path: str
+    why: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a wish comes to. Where anything is refused nothing is to be done."""
+
+    changes: tuple[Change, ...]
+    ledger: Ledger
+    refusals: tuple[Refusal, ...]
+
+
+_APART = "give each agent a project folder of its own (--into DIR)"
+_FORCE = "leave it to that person, or add --force to write over it"
+
+
+def plan(ledger: Ledger, wish: Wish, found: Mapping[str, bytes | None], *, force: bool = False) -> Plan:
+    """The changes that make a wish true; ``found`` holds the bytes of every file that ``touched`` names."""
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
+    shared, whole = dict(ledger.shared), dict(ledger.whole)
+    for path in touched(ledger, wish):
+        try:
+            if path in ledger.shared or path == wish.file:
+                made: Shared | Whole | None
+                after, made = _shared(ledger.shared.get(path), wish, (path, found[path]), force=force)
+                _put(shared, path, made)
+            else:
+                after, made = _whole(ledger.whole.get(path), wish, (path, found[path]), force=force)
+                _put(whole, path, made)
+        except _Refused as refused:
+            refusals.append(Refusal(path, refused.why, refused.mend))
+            continue
+        if after != found[path]:
+            changes.append(Change(path, found[path], after))
+    return Plan(tuple(changes), replace(ledger, shared=shared, whole=whole), tuple(refusals))
+
+
+def touched(ledger: Ledger, wish: Wish) -> list[str]:
+    """The files that a wish is about, sorted: those it names, and those that were written for its user."""
+    named = {wish.file} if wish.entries else set()
+    return sorted(named | wish.whole.keys() | set(ledger.paths(wish.user)))
+
+
+def drifted(ledger: Ledger, found: Mapping[str, bytes | None]) -> Iterator[tuple[str, str, tuple[User, ...]]]:
+    """The files that are not as they were left: the path, how, and whose they are."""
+    for path, one in ledger.shared.items():
+        if why := _odd_shared(one, found.get(path)):
+            yield path, why, tuple(one.by)
+    for path, held in ledger.whole.items():
+        data = found.get(path)
+        if data is None:
+            yield path, "it is gone", held.by
+        elif digest(data) != held.digest:
+            yield path, "it was changed", held.by
+
+
+class _Refused(Exception):  # noqa: N818 - a fact about a file
+    def __init__(self, why: str, mend: str) -> None:
+        super().__init__(why)
+        self.why, self.mend = why, mend
+
+
+def _put(held: dict[str, Any], path: str, made: Shared | Whole | None) -> None:
+    if made is None:
+        held.pop(path, None)
+    else:
+        held[path] = made
+
+
+def _shared(
+    was: Shared | None, wish: Wish, at: tuple[str, bytes | None], *, force: bool
+) -> tuple[bytes | None, Shared | None]:
+    path, data = at
+    by = dict(was.by) if was else {}
+    by.pop(wish.user, None)
+    if path == wish.file and wish.entries:
+        _refuse_others(by, wish)
+        by[wish.user] = wish.entries
+    union = {name: entry for entries in by.values() for name, entry in entries.items()}
+    row = HARNESSES[wish.user.harness if path == wish.file else was.harness if was else wish.user.harness]
+    try:
+        after, ours = merging.merged(row, data, union, was.ours if was else Ours(), force=force)
+    except Theirs as theirs:
+        raise _Refused(_whose(row, theirs), _FORCE) from None
+    except ValueError as fault:
+        raise _Refused(f"cannot change it: {fault}", "mend the file; nothing was written") from None
+    held = Shared(row.word, by, ours) if by and ours.entries else None
+    return after, held
+
+
+def _refuse_others(by: Mapping[User, Entries], wish: Wish) -> None:
+    for user, entries in by.items():
+        for name, entry in entries.items():
+            if wish.entries.get(name, entry) != entry:
+                raise _Refused(
+                    f"the server '{name}' in it is of agent '{user.agent}'",
+                    _APART,
+                )
+
+
+def _whose(row: Harness, theirs: Theirs) -> str:
+    foreign = [f"the server '{name}' in it is not ours" for name in theirs.foreign]
+    edited = [f"the server '{name}' in it was changed since it was written" for name in theirs.edited]
+    return "; ".join(foreign + edited)
+
+
+def _whole(
+    was: Whole | None, wish: Wish, at: tuple[str, bytes | None], *, force: bool
+) -> tuple[bytes | None, Whole | None]:
+    path, data = at
+    others = tuple(user for user in was.by if user != wish.user) if was else ()
+    wanted = wish.whole.get(path)
+    untouched = was is not None and data is not None and digest(data) == was.digest
+    if wanted is None:
+        if others and was:
+            return data, replace(was, by=others)
+        if data is not None and not untouched and not force:
+            raise _Refused("it was changed since it was written", _FORCE)
+        return None, None
+    if data == wanted:
+        return data, Whole(digest(wanted), (*others, wish.user)) if was else None
+    if others and was and digest(wanted) != was.digest:
+        raise _Refused(
+            f"agent '{others[0].agent}' has another version of it",
+            _APART,
+        )
+    if data is not None and not untouched and not force:
+        raise _Refused("it was changed since it was written" if was else "it is not ours", _FORCE)
+    return wanted, Whole(digest(wanted), (*others, wish.user))
+
+
+def _odd_shared(one: Shared, data: bytes | None) -> str:
+    if data is None:
+        return "it is gone"
+    try:
+        there = merging.standing(HARNESSES[one.harness], data)
+    except ValueError as fault:
+        return f"it cannot be read: {fault}"
+    gone = [name for name in one.ours.entries if name not in there]
+    other = [name for name, entry in one.ours.entries.items() if name in there and there[name] != entry]
+    told = [f"the server '{name}' was removed from it" for name in gone]
+    return "; ".join(told + [f"the server '{name}' in it was changed" for name in other])
