@@ -1,6 +1,6 @@
 """What single values of a schema may be: patterns, formats, files, descriptions, bounds.
 
-A pattern is ECMA-262 with flag u and runs in linear time; a file stands only where the router looks for it
+A pattern is read alike by every engine (``patterns``); a file stands only where the router looks for it
 (S4, reliability.md §3.9 Q13) and says in words that it is a path, since some harnesses drop ``format``.
 """
 
@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import regress
-
-from reconciler.admission.nodes import Finding, Node, is_text, mapping
+from reconciler.admission import patterns
+from reconciler.admission.nodes import Finding, Node, is_text, mapping, seq
 from reconciler.admission.view import nearest
-from reconciler.model.contract import FILE_IN, FILE_OUT, pattern_fault
+from reconciler.model.contract import FILE_IN, FILE_OUT
 from reconciler.model.problems import Path, Severity, listed, quoted
 
 MAX_DESCRIPTION_BYTES = 4096
+MAX_ENUM = 500
 
 # fmt: off
 _FORMATS = (
@@ -28,25 +28,40 @@ _UNBOUNDED = re.compile(r"(?<!\\)(?:[*+]|\{\d*,\})")
 
 
 def patterns_are_portable(node: Node) -> Iterator[Finding]:
-    """A pattern is ECMA-262 with flag u, and without look-around or back-references (linear time)."""
+    """A pattern is read alike by every engine that meets it, and none is made slow by it."""
     pattern = node.value.get("pattern")
     if not is_text(pattern):
         return
-    try:
-        regress.Regex(pattern, "u")
-    except regress.RegressError as error:
-        why, what = "patterns are ECMA-262 with flag u, as every harness reads them", str(error).lower()
-    else:
-        if (what := pattern_fault(pattern) or "") == "":
-            return
-        why = "patterns run in linear time, so look-around and back-references are not possible"
-    yield Finding(
-        code="I216",
-        path=(*node.path, "pattern"),
-        what=f"cannot read the pattern {quoted(pattern)}: {what}",
-        why=why,
-        mend="rewrite it with classes, groups, alternatives and repetitions alone",
-    )
+    if (found := patterns.fault(pattern)) is not None:
+        yield Finding(
+            code="I216",
+            path=(*node.path, "pattern"),
+            what=f"cannot read the pattern {quoted(pattern)}: {found[0]}",
+            why=found[1],
+            mend="rewrite it with classes, groups, alternatives and repetitions alone",
+        )
+    elif (shorthand := patterns.wider(pattern)) is not None:
+        yield Finding(
+            code="I229",
+            path=(*node.path, "pattern"),
+            what=f"{quoted(shorthand[0])} means other characters in Python clients than here",
+            why="a shorthand is ASCII in ECMA-262, and all of Unicode in Python",
+            mend=f"write {shorthand[1]}",
+            severity=Severity.WARNING,
+        )
+
+
+def enumerations_are_short(node: Node) -> Iterator[Finding]:
+    """An enumeration is read by a model at every session, and model services bound it."""
+    values = seq(node.value.get("enum"))
+    if len(values) > MAX_ENUM:
+        yield Finding(
+            code="I228",
+            path=(*node.path, "enum"),
+            what=f"the enumeration has {len(values)} values, more than {MAX_ENUM}",
+            why="a model reads them at every session, and model services refuse longer ones",
+            mend="write a string with a pattern, and a tool that lists the values",
+        )
 
 
 def formats_are_known(node: Node) -> Iterator[Finding]:
@@ -114,7 +129,13 @@ def too_long(path: Path, text: str) -> Finding:
     )
 
 
-RULES = (patterns_are_portable, formats_are_known, files_stand_at_known_places, descriptions_are_short)
+RULES = (
+    patterns_are_portable,
+    enumerations_are_short,
+    formats_are_known,
+    files_stand_at_known_places,
+    descriptions_are_short,
+)
 
 
 def bounds_are_set(nodes: list[Node]) -> Iterator[Finding]:

@@ -8,25 +8,36 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reconciler.admission.nodes import Finding, Node, children, is_text
+from reconciler.admission.nodes import BRANCHES, Finding, Node, children, is_text, mapping, seq
 from reconciler.model.problems import Path
 
 MAX_NODES = 5_000  # schema nodes with references written out: a doubling chain of references counts
 MAX_DEPTH = 32
 
 
-def resolve(root: Mapping[str, Any], reference: str) -> object:
-    """What a ``#/…`` reference points at, or None."""
+def resolve(root: Mapping[str, Any], reference: str) -> Mapping[str, Any] | None:
+    """The schema that a ``#/…`` reference points at, or None: an object that is no schema (a default, an
+    example, the properties themselves) was judged by no rule, and engines take it for one that is open.
+    """
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in reference.removeprefix("#/").split("/")]
     found: object = root
-    for part in reference.removeprefix("#/").split("/"):
-        word = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping):
-            found = found.get(word)
-        elif isinstance(found, list) and word.isdigit() and int(word) < len(found):
-            found = found[int(word)]
-        else:
+    while parts:
+        word = parts.pop(0)
+        if not isinstance(found, Mapping) or word not in found:
             return None
-    return found
+        found = found[word]
+        if word in ("properties", "$defs") and parts:
+            found = mapping(found).get(parts.pop(0))
+        elif word in BRANCHES and parts:
+            index = parts.pop(0)
+            found = seq(found)[int(index)] if _is_index(index, found) else None
+        elif word not in ("items", "additionalProperties"):
+            return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _is_index(text: str, values: object) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6 and int(text) < len(seq(values))
 
 
 def end(schema: Mapping[str, Any]) -> Iterator[Finding]:

@@ -48,6 +48,7 @@ _OUTSIDE = {  # legal JSON Schema, and why it is not portable
     "contentEncoding", "contentMediaType", "contentSchema", "readOnly", "writeOnly", "$recursiveRef",
     "$recursiveAnchor",
 ), "not every harness reads it alike")
+_BESIDE_A_REFERENCE = frozenset({"$ref", "title", "description", "default", "examples", "deprecated"})
 # fmt: on
 
 
@@ -164,7 +165,7 @@ def references_stay_inside(node: Node) -> Iterator[Finding]:
     target = node.value["$ref"]
     if not is_text(target) or not target.startswith("#/"):
         what = f"the reference {quoted(target)} leaves the schema or points at its root"
-    elif not isinstance(references.resolve(node.root, target), Mapping):
+    elif references.resolve(node.root, target) is None:
         what = f"the reference {quoted(target)} points at no schema"
     else:
         return
@@ -178,12 +179,28 @@ def references_stay_inside(node: Node) -> Iterator[Finding]:
     )
 
 
+def references_stand_alone(node: Node) -> Iterator[Finding]:
+    """Beside a reference stand words only: older readers ignore every rule that is written there."""
+    if "$ref" not in node.value:
+        return
+    for word in node.value.keys() & _ALLOWED - _BESIDE_A_REFERENCE:
+        yield Finding(
+            code="I230",
+            path=(*node.path, word),
+            what=f"{quoted(word)} stands beside a reference",
+            why="older readers of JSON Schema ignore what stands beside $ref: there the rule would not hold",
+            mend="put it into the schema that is referred to, or join both in an allOf",
+            on_key=True,
+        )
+
+
 RULES: tuple[Callable[[Node], Iterator[Finding]], ...] = (
     keywords_are_in_the_subset,
     objects_are_closed,
     values_say_what_they_are,
     required_properties_are_declared,
     references_stay_inside,
+    references_stand_alone,
     *fields.RULES,
 )
 

@@ -131,11 +131,11 @@ def file_fields(schema: Mapping[str, Any]) -> tuple[FileField, ...]:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern cannot be run in linear time (look-around, back-references), or None when it can."""
+    """Why a pattern cannot be run in linear time, or None when it can."""
     try:
         jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())
     except (ValueError, jsonschema_rs.ValidationError):
-        return "it needs look-around or back-references"
+        return "it needs look-around or back-references, or escapes that a linear engine lacks"
     return None
 
 

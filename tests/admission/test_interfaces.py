@@ -242,8 +242,40 @@ SUBSET = [
         bent(prop("a", {"type": "string", "maxLength": 9, "pattern": "^(?=a)a"})),
         TOOLS,
         "[0].outputSchema.properties.a.pattern",
-        "cannot read the pattern '^(?=a)a': it needs look-around or back-references",
+        "cannot read the pattern '^(?=a)a': it needs look-around or back-references, or escapes that a linear"
+        " engine lacks",
         "rewrite it with classes, groups, alternatives and repetitions alone",
+    ),
+    lock(
+        "I228",
+        bent(prop("a", {"enum": list(range(501))})),
+        TOOLS,
+        "[0].outputSchema.properties.a.enum",
+        "the enumeration has 501 values, more than 500",
+        "write a string with a pattern, and a tool that lists the values",
+    ),
+    lock(
+        "I229",
+        bent(prop("a", {**TEXT, "pattern": r"^\d$"})),
+        TOOLS,
+        "[0].outputSchema.properties.a.pattern",
+        r"'\d' means other characters in Python clients than here",
+        "write [0-9]",
+        fix=(TOOLS, r"\\d", "[0-9]"),
+        warning=True,
+    ),
+    lock(
+        "I230",
+        bent(
+            lambda one: (
+                put("$defs", {"a": TEXT})(one),
+                prop("a", {"$ref": "#/$defs/a", "minLength": 1, "description": "words may"})(one),
+            )
+        ),
+        TOOLS,
+        "[0].outputSchema.properties.a.minLength",
+        "'minLength' stands beside a reference",
+        "put it into the schema that is referred to, or join both in an allOf",
     ),
     lock(
         "I217",
@@ -655,6 +687,37 @@ def test_an_open_object_is_found_wherever_it_hides(schema: object) -> None:
 def test_an_open_object_in_definitions_is_found() -> None:
     admission = build.judge(bent(put("$defs", {"x": OPEN})))
     assert build.only(admission, "I212").field_path == "[0].outputSchema.$defs.x"
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["#/properties", "#/$defs", "#/$defs/a/default", "#/$defs/a/examples/0", "#/properties/b/enum/0", "#/",
+     "#/$defs/a/x", "#/$defs/a/anyOf", "#/$defs/a/anyOf/-1", "#/$defs/a/anyOf/7", "#/$defs/a/required", "#"],
+)  # fmt: skip
+def test_what_a_reference_points_at_is_a_schema_that_was_judged(reference: str) -> None:
+    """A default or an example that is an object would be read as a schema that takes anything."""
+    defs = {"a": {"anyOf": [CLOSED], "default": {}, "examples": [{"x": 1}], "required": {}}}
+    files = bent(
+        lambda one: (
+            put("$defs", defs)(one),
+            prop("a", {"$ref": reference})(one),
+            prop("b", {"enum": [{"type": "object"}]})(one),
+        )
+    )
+    admission = build.judge(files)
+    assert build.only(admission, "I215").field_path == "[0].outputSchema.properties.a.$ref"
+
+
+@pytest.mark.parametrize("reference", ["#/$defs/a/anyOf/0", "#/properties/b/items", "#/$defs/x~1y~0z"])
+def test_a_reference_to_any_schema_inside_is_admitted(reference: str) -> None:
+    files = bent(
+        lambda one: (
+            put("$defs", {"a": {"anyOf": [CLOSED]}, "x/y~z": TEXT})(one),
+            prop("a", {"$ref": reference})(one),
+            prop("b", {"type": "array", "maxItems": 2, "items": TEXT})(one),
+        )
+    )
+    assert not build.errors(build.judge(files))
 
 
 def test_a_doubling_chain_of_references_is_refused_and_quickly() -> None:
