@@ -27,6 +27,7 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Looker
 from reconciler.control.loop import Controller, Parts
@@ -170,8 +171,9 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
     retained = Retained(place.state / "retained.json")
     smoke = Smoke(router, place.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
     bad = Bad(place.state / "bad.json", _instant)
+    written = HarnessDrift(place.state)
     parts = Parts(
-        looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, smoke.demand
+        looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, written, smoke.demand
     )
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     news.observed = Observed(controller, Clocks(time.time, time.monotonic))

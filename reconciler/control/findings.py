@@ -18,6 +18,7 @@ from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper, owner
 from reconciler.control.drift import Found, Mend
 from reconciler.control.errands import Errands
+from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.lock import Held, Lock
 from reconciler.control.looking import Look
 from reconciler.control.proving import started
@@ -45,6 +46,7 @@ class Grounds:
     retained: Retained
     control: ControlSocket
     lock: Lock
+    harnesses: HarnessDrift
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Findings:
         """Everything, the controller's own first: what agents need of the run folder rests on it."""
         meant = self._meant()
         found = [*self._own_sockets(), *self._doors(), *self._vanished(meant)]
-        found += [*await self._laid_down(meant), *await self._records()]
+        found += [*await self._laid_down(meant), *await self._records(), *await self._harnesses(meant)]
         return found
 
     # sockets
@@ -220,6 +222,15 @@ class Findings:
         if await anyio.to_thread.run_sync(of.admitted.altered):
             found.append(_edited("admitted/journal", _at_once(of.admitted.rewrite)))
         return found
+
+    # what lies in other people's folders
+
+    async def _harnesses(self, meant: Meant) -> list[Found]:
+        if self._of.harnesses.is_idle():
+            return []
+        agents = {ref.name for ref in meant.look.admission.in_force if ref.kind is Kind.AGENT}
+        served = {name: tuple(one.routes) for name, one in meant.serving.agents.items()}
+        return await anyio.to_thread.run_sync(self._of.harnesses.found, agents, served)
 
     async def _lock_again(self) -> str:
         """Keep other controllers out again; says so where one came in meanwhile."""

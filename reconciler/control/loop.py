@@ -31,6 +31,7 @@ from reconciler.control.drift import Voice
 from reconciler.control.ears import Ears
 from reconciler.control.facts import Facts
 from reconciler.control.findings import Grounds, Meant
+from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.journal import Journal
 from reconciler.control.lock import Lock
 from reconciler.control.looking import Look, Looker, settings_in_force
@@ -91,6 +92,7 @@ class Parts:
     retained: Retained
     bad: Bad
     lock: Lock
+    harnesses: HarnessDrift
     demand: Callable[[Admission, str], Demand]  # what a new instance of a binding has to show
 
 
@@ -274,7 +276,8 @@ class Controller:
     def _grounds(self, control: rpc.ControlSocket) -> Grounds:
         parts, looker = self.parts, self.parts.looker
         places = (parts.supervisor, parts.dispatcher, parts.doorkeeper, parts.board)
-        return Grounds(*places, looker.admitted, parts.retained, control, parts.lock)
+        lasting = (looker.admitted, parts.retained, control, parts.lock)
+        return Grounds(*places, *lasting, parts.harnesses)
 
     def _meant(self) -> Meant:
         """What is meant to be there, for whoever looks for drift."""

@@ -18,7 +18,8 @@ PASSING = frozenset(
 ASIDE = frozenset(
     (
         "Admitted", "ReconcileSuccess", "Idle", "Running", "ProcessVanished", "CodeChanged",
-        "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "DriftCorrected",
+        "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "HarnessEdited",
+        "DriftCorrected",
     )
 )  # fmt: skip
 

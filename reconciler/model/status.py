@@ -29,7 +29,7 @@ Reason = Literal[
     "ModelSubstituted", "ProfileMutated", "AwaitingApply", "Uncontained", "CapacityWait",
     "Idle", "Running", "NotBuilt", "WaitsFor", "RolledBack", "Flapping",
     "ProcessVanished", "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited",
-    "DriftCorrected",
+    "HarnessEdited", "DriftCorrected",
 ]  # fmt: skip
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 

@@ -16,6 +16,7 @@ import pytest
 from reconciler.control import atomic, inotify
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
+from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.journal import Journal
 from reconciler.control.lock import Lock, held
 from reconciler.control.looking import Look, Looker, settings_in_force
@@ -132,7 +133,8 @@ class House:
             retained = Retained(self.place.state / "retained.json")
             demand = lambda admission, binding: Demand()  # noqa: E731
             bad = Bad(self.place.state / "bad.json", lambda: "2026-11-30T00:00:00Z")
-            parts = Parts(looker, runtime, runtime, runtime, self.board, journal, retained, bad, mine, demand)
+            rooms = (looker, runtime, runtime, runtime, self.board, journal, retained, bad, mine)
+            parts = Parts(*rooms, HarnessDrift(self.place.state), demand)
             frame = Summary(configuration=str(self.place.config), controller={})
             controller = Controller(parts, Withdrawn(runtime), frame, clock=asyncio.get_running_loop().time)
             stop = anyio.Event()

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
+from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.journal import Journal
 from reconciler.control.looking import Looker
 from reconciler.control.loop import Controller, Parts
@@ -176,6 +177,7 @@ class Stage:
             Retained(state / "retained.json"),
             Bad(state / "bad.json", lambda: iso(wall())),
             cast("Any", Unlocked()),
+            HarnessDrift(state),
             lambda admission, binding: Demand(),
         )
         frame = Summary(configuration=str(self.place.config), controller={"pid": 1})

@@ -162,6 +162,18 @@ def test_what_is_changed_behind_the_controllers_back_is_told(drifting: House, sh
     drifted(place, shown, "binding", "says", "EnvironmentChanged")
 
 
+def test_a_harness_file_that_somebody_changed_is_told_and_left(drifting: House, shown: Shown) -> None:
+    place = drifting
+    place.handler("render", "says-user", "--harness", "cursor", "--write", "--into", str(place.inbox))
+    file = place.inbox / ".cursor/mcp.json"
+    changed = file.read_text().replace("says-user", "another")
+    file.write_text(changed)
+    drifted(place, shown, "agent", "says-user", "HarnessEdited")
+    place.handler("render", "says-user", "--remove", "--force", "--into", str(place.inbox))
+    wait_for(lambda: place.condition("agent", "says-user", "Drifted") == {}, "it is over")
+    assert not file.exists()
+
+
 def drifted(made: House, shown: Shown, kind: str, name: str, reason: str) -> None:
     wait_for(lambda: made.condition(kind, name, "Drifted").get("reason") == reason, f"{reason} is told")
     gold(made, shown, reason, f"describe {kind}/{name}")

@@ -1,0 +1,122 @@
+"""What became of the files that ``handler render --write`` wrote for harnesses: told, never put right.
+
+They are other people's files: an entry that somebody edited may be meant so, so what puts it right is a
+command, which the message names. Looking costs one ``stat`` a file; only what looks otherwise is read.
+"""
+
+import os
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.control import harnessfiles
+from reconciler.control.drift import Found, Mend
+from reconciler.harness import wishes
+from reconciler.harness.ledger import Ledger, User
+from reconciler.model.names import Kind, ObjectRef
+
+_Look = tuple[tuple[int, ...] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Odd:
+    """One file that is not as it was left, how, and for whom it was written."""
+
+    path: str
+    how: str
+    users: tuple[User, ...]
+
+
+class HarnessDrift:
+    """Looks after the files that a state folder remembers."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._record = str(state / "harness" / "written.json")
+        self._look: _Look | None = None
+        self._ledger = Ledger()
+        self._odd: tuple[_Odd, ...] = ()
+
+    def is_idle(self) -> bool:
+        """True when nothing was ever written, so that nobody has to ask what serves."""
+        return not self._ledger.shared and not self._ledger.whole and _look(self._record) is None
+
+    def found(self, agents: Collection[str], served: Mapping[str, Collection[str]]) -> list[Found]:
+        """What there is to tell; ``agents`` are those in force, ``served`` the interfaces of those with
+        routes. For a thread: it waits for the disk.
+        """
+        look = self._looks()
+        if look != self._look:
+            self._read()
+            self._look = self._looks()
+        return [*self._edited(agents), *self._behind(agents, served)]
+
+    def _looks(self) -> _Look:
+        return tuple(map(_look, (self._record, *self._ledger.shared, *self._ledger.whole)))
+
+    def _read(self) -> None:
+        try:
+            self._ledger = harnessfiles.read(self._state)
+        except (harnessfiles.Unfit, OSError):
+            self._ledger, self._odd = Ledger(), ()  # `handler render` says what is wrong with it
+            return
+        held = {path: _data(path) for path in (*self._ledger.shared, *self._ledger.whole)}
+        self._odd = tuple(_Odd(*one) for one in wishes.drifted(self._ledger, held))
+
+    def _edited(self, agents: Collection[str]) -> Iterator[Found]:
+        for odd in self._odd:
+            about = tuple(ObjectRef(Kind.AGENT, name) for name in _names(odd.users) if name in agents)
+            if about:
+                message = f"{odd.path}: {odd.how}"
+                yield Found("HarnessEdited", message, about, _only_told(odd.users[0], "--write --force"))
+
+    def _behind(self, agents: Collection[str], served: Mapping[str, Collection[str]]) -> Iterator[Found]:
+        """Files that name other services than the agent has now."""
+        odd = {one.path for one in self._odd}
+        for path, shared in self._ledger.shared.items():
+            for user, entries in shared.by.items():
+                if user.agent not in agents:
+                    message = f"{path}: agent '{user.agent}', for whom it was written, is no more"
+                    yield Found("HarnessEdited", message, (), _only_told(user, "--remove"), own=True)
+                elif path not in odd and user.agent in served:
+                    about = (ObjectRef(Kind.AGENT, user.agent),)
+                    for message in _differences(path, set(entries), set(served[user.agent])):
+                        yield Found("HarnessEdited", message, about, _only_told(user, "--write"))
+
+
+def _differences(path: str, written: set[str], served: set[str]) -> Iterator[str]:
+    for name in sorted(served - written):
+        yield f"{path}: the server '{name}' is not in it yet"
+    for name in sorted(written - served):
+        yield f"{path}: the server '{name}' in it is not served any more"
+
+
+def _names(users: tuple[User, ...]) -> list[str]:
+    return list(dict.fromkeys(user.agent for user in users))
+
+
+def _only_told(user: User, act: str) -> Mend:
+    """Nothing is put right; why not, and what a person can type."""
+    harness = "" if act == "--remove" else f" --harness {user.harness}"
+    words = f"handler render {user.agent}{harness} {act} --into {shlex.quote(user.project)}"
+
+    async def mend() -> str:
+        return f"`{words}` puts it right"
+
+    return mend
+
+
+def _data(path: str) -> bytes | None:
+    try:
+        return harnessfiles.data(Path(path))
+    except (harnessfiles.Unfit, OSError):
+        return None
+
+
+def _look(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - one of many
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
