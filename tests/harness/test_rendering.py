@@ -1,6 +1,7 @@
 """What a harness is told for one run: private files, arguments after its program, variables."""
 
 import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -152,3 +153,16 @@ def test_a_document_can_be_read_by_the_importer_where_it_knows_the_format(word: 
 
 def test_an_agent_may_name_every_harness_and_no_other() -> None:
     assert get_args(HarnessWord) == ("none", *HARNESSES)
+
+
+@pytest.mark.parametrize("word", HARNESSES)
+def test_the_page_names_every_harness_with_its_file(word: str) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/harnesses.md").read_text()
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{word}` |"))
+    file = (
+        HARNESSES[word].file.replace("{agent}", "AGENT").removesuffix("mcp.json" if word == "plugin" else "")
+    )
+    assert f"| `{file}`" in row
+    entry = HARNESSES[word].entry(OCR)
+    timed = [key for key in entry if key in ("timeout", "tool_timeout_sec")]
+    assert f"`{timed[0]}`" in row if timed else "has no such key" in row
