@@ -13,6 +13,7 @@ from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.selection import Selected, Selections
 from reconciler.admission.view import View, nearest
 from reconciler.admission.wiring import choice_problems, choices, waits
+from reconciler.model import hosts
 from reconciler.model.inventory import Resource
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Path, Problem, Span, quoted
@@ -150,9 +151,24 @@ def asks_only_for_what_is_built(view: View, agent: Resource[Agent]) -> Iterator[
             )
 
 
+def sandbox_reaches_exact_hosts(view: View, agent: Resource[Agent]) -> Iterator[Problem]:
+    """What its sandbox may reach are hosts in the one form that a list can be compared by."""
+    for index, fault in hosts.faults(agent.spec.sandbox.egress):
+        yield Problem(
+            code="A227",
+            what=f"{quoted(agent.spec.sandbox.egress[index])} is no host that can be reached",
+            why=fault,
+            mend="write host:port, like 'api.example.com:443'",
+            at=Span(agent.file),
+            path=("sandbox", "egress", index),
+            about=agent.ref,
+        )
+
+
 RULES = (
     project_is_known,
     scope_leaves_the_product_alone,
+    sandbox_reaches_exact_hosts,
     called_agents_are_known,
     asks_only_for_what_is_built,
 )

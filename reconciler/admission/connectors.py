@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from reconciler.admission import slots
 from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, inside, nearest, whole_path
+from reconciler.model import hosts
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Span, listed, quoted
@@ -100,6 +101,17 @@ def implements_what_is_there(view: View, connector: Resource[Connector]) -> Iter
                 reason="UnresolvedReference",
             )
         seen.add(version)
+
+
+def egress_names_exact_hosts(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """What it may reach are hosts in the one form that a list can be compared by."""
+    for index, fault in hosts.faults(connector.spec.egress):
+        words = Words(
+            f"{quoted(connector.spec.egress[index])} is no host that can be reached",
+            fault,
+            "write host:port, like 'api.example.com:443'",
+        )
+        yield problem(connector, ("egress", index), "C217", words)
 
 
 def something_is_implemented(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
@@ -198,6 +210,7 @@ RULES = (
     runtime_is_told,
     entry_lies_inside,
     requirements_are_hashed,
+    egress_names_exact_hosts,
     *slots.RULES,
 )
 

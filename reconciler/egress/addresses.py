@@ -9,7 +9,7 @@ closed with those ranges; the one that has a public address is named.
 
 import ipaddress
 
-from reconciler.egress.hosts import Address
+from reconciler.model.hosts import Address
 
 _CLOSED_V4 = tuple(
     (ipaddress.IPv4Network(network), why)

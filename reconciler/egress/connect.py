@@ -8,7 +8,7 @@ section 9.3.6). Nothing of the request goes on, so a header that has no meaning 
 import re
 from dataclasses import dataclass
 
-from reconciler.egress.hosts import Target, host_of
+from reconciler.model.hosts import Target, host_of
 
 MAX_HEAD_BYTES = 8192
 _MAX_HEADERS = 64

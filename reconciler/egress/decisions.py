@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from reconciler.egress.hosts import Target
+from reconciler.model.hosts import Target
 
 Verdict = Literal["allowed", "refused", "failed"]
 Cause = Literal[

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from reconciler.egress import addresses, connect, hello
 from reconciler.egress.decisions import Cause, Decision, Verdict
-from reconciler.egress.hosts import Allow, Target
+from reconciler.model.hosts import Allow, Target
 
 _LOG = logging.getLogger("handler.egress")
 _CHUNK = 65_536

@@ -414,6 +414,13 @@ HarnessWord = Literal[
 ]  # fmt: skip
 
 
+class AgentSandbox(Record):
+    """What `handler run --sandbox` lets this agent's programs reach."""
+
+    egress: Seq[HostPort] = ()
+    """The exact `host:port` pairs that they may reach, by https; without any they have no network."""
+
+
 class Agent(Record):
     """Who may call what, from where: `agents/NAME.toml`."""
 
@@ -439,6 +446,8 @@ class Agent(Record):
     """The program that it runs in, whose MCP configuration `handler render` and `handler run` write."""
     run: Run | None = None
     """How it runs as a service for others."""
+    sandbox: AgentSandbox = AgentSandbox()
+    """What a sandbox of `handler run --sandbox` lets in."""
     floor_class: Name | None = None
     """The lowest class of the data that it handles."""
     suspend: bool = False

@@ -33,6 +33,14 @@ SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
 ROWS = [
     bad(
+        "C217",
+        top('egress = ["b.example:443", "2130706433:443"]\n'),
+        "egress[1]",
+        "'2130706433:443' is no host that can be reached",
+        "write host:port, like 'api.example.com:443'",
+        fix=(C, "2130706433:443", "api.example.com:443"),
+    ),
+    bad(
         "C201",
         connector("c", "orc/v1"),
         "implements[0]",

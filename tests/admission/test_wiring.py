@@ -515,6 +515,15 @@ AGENTS = [
         SECRET,
         reason="NotBuilt",
     ),
+    Bad(
+        "A227",
+        agent("a", 'sandbox.egress = ["b.example:443", "api.example.com.:443"]\n'),
+        A,
+        "sandbox.egress[1]",
+        "'api.example.com.:443' is no host that can be reached",
+        "write host:port, like 'api.example.com:443'",
+        (A, "api.example.com.:443", "api.example.com:443"),
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.egress.connect import MAX_HEAD_BYTES, Connect, Refused, read
-from reconciler.egress.hosts import Target
+from reconciler.model.hosts import Target
 
 GOOD = b"CONNECT api.example.com:443 HTTP/1.1\r\nHost: api.example.com:443\r\n\r\n"
 TARGET = Target("api.example.com", 443)

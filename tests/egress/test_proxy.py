@@ -11,7 +11,7 @@ import uvloop
 
 from reconciler.egress import connect
 from reconciler.egress.decisions import Decision
-from reconciler.egress.hosts import Allow
+from reconciler.model.hosts import Allow
 from reconciler.egress.proxy import Caps, Proxy, Streams, dialled
 from tests.egress import tls
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.egress.hosts import Allow, Target
+from reconciler.model.hosts import Allow, Target
 
 ALLOW = Allow(["api.example.com:443", "192.0.2.7:8080", "[2001:db8::7]:443", "xn--bcher-kva.example:443"])
 

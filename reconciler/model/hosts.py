@@ -9,7 +9,7 @@ refused. A name beyond ASCII is written in its ``xn--`` form (RFC 5891).
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -67,6 +67,15 @@ class Allow:
 
     def __len__(self) -> int:
         return len(self._targets)
+
+
+def faults(listed: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The entries of an allow-list that are no host and port: which, and why, as a clause."""
+    for index, text in enumerate(listed):
+        try:
+            Target.parse(text)
+        except ValueError as fault:
+            yield index, str(fault)
 
 
 def host_of(text: str) -> str:
