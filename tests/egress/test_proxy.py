@@ -11,8 +11,8 @@ import uvloop
 
 from reconciler.egress import connect
 from reconciler.egress.decisions import Decision
-from reconciler.model.hosts import Allow
 from reconciler.egress.proxy import Caps, Proxy, Streams, dialled
+from reconciler.model.hosts import Allow
 from tests.egress import tls
 
 PUBLIC = "93.184.216.34"
