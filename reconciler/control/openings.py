@@ -14,6 +14,7 @@ from reconciler.control.rpc import Caller, Method, Refused
 from reconciler.control.sessions import Session
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
+from reconciler.model.resources import Agent
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.plan import routing
 
@@ -53,8 +54,8 @@ class Openings:
             }
             for name, route in session.routes.routes.items()
         }
-        harness = self._harness(session.agent)
-        return {**self._as_json(session), "interfaces": interfaces, "harness": harness}
+        told = self._told(session.agent)
+        return {**self._as_json(session), "interfaces": interfaces, **told}
 
     async def close(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """End one session: its sockets go, its calls end."""
@@ -67,13 +68,14 @@ class Openings:
         """Every open session, standing ones included."""
         return [self._as_json(session) for session in self._keeper.sessions()]
 
-    def _harness(self, agent: str) -> str:
-        """The harness that the agent's file names; "none" for a binding's session."""
+    def _told(self, agent: str) -> dict[str, Any]:
+        """What the agent's file says of whoever runs for it; a binding's session has none."""
         look = self._controller.look
-        form = (
-            look.admission.in_force.get(ObjectRef(Kind.AGENT, agent)) if look and "/" not in agent else None
-        )
-        return str(getattr(form.spec, "harness", "none")) if form else "none"
+        ref = ObjectRef(Kind.AGENT, agent) if look and "/" not in agent else None
+        form = look.admission.in_force.get(ref) if look and ref else None
+        if form is None or not isinstance(form.spec, Agent):
+            return {"harness": "none", "sandbox": {"egress": []}}
+        return {"harness": form.spec.harness, "sandbox": {"egress": list(form.spec.sandbox.egress)}}
 
     def _agent_routes(self, agent: str) -> AgentRoutes:
         routes = self._controller.table.agents.get(agent)

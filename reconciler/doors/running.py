@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 _ABSENT = "there is no such program"
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as shells have it
 _HELP = """\
-Usage: handler run AGENT [-- CMD [ARGUMENT…]]
+Usage: handler run AGENT [--sandbox [--ro PATH]… [--env NAME]…] [-- CMD [ARGUMENT…]]
 
 Runs CMD with the services of AGENT: opens a session, starts CMD in this terminal, and ends the session with
 it. Without CMD: the harness that the agent's file names. A harness is told of the services by files and
 arguments of this run alone. Other programs find them by HANDLER_SERVICES (one socket for all) and
 HANDLER_SESSION; 'handler call' and 'handler-service' inside use that session without being told.
+
+  --sandbox   CMD sees the agent's scope, its own installation and the system's programs; a private, empty
+              home; none of your variables, and no network but the hosts of the agent's sandbox.egress
+  --ro PATH   shows one more file or folder in it, to be read
+  --env NAME  gives it one of your variables, or NAME=VALUE
 
   handler run reviewer
   handler run reviewer -- claude --resume
@@ -45,14 +50,35 @@ class _Ask:
         """Read it; raises ``usage.Usage``."""
         cut = words.index("--") if "--" in words else len(words)
         before, self.command = words[:cut], words[cut + 1 :]
-        for word in before:
-            if word.startswith("-"):
-                raise usage.Usage(f"'{word}' is not an option of 'handler run' (those of CMD stand after --)")
-        if not before:
+        self.sandbox = False
+        self.read: list[str] = []
+        self.kept: list[str] = []
+        names = self._without_options(before)
+        if (self.read or self.kept) and not self.sandbox:
+            raise usage.Usage("--ro and --env say what a sandbox shows: write --sandbox with them")
+        if not names:
             raise usage.Usage("'handler run' wants an agent, like 'handler run reviewer -- make report'")
-        self.agent, *more = before
+        self.agent, *more = names
         if more:
             raise usage.Usage(f"write the command after --: handler run {self.agent} -- {' '.join(more)}")
+
+    def _without_options(self, before: list[str]) -> list[str]:
+        """Take the options out of the words before the command."""
+        valued, names, words = {"--ro": self.read, "--env": self.kept}, [], iter(before)
+        for word in words:
+            option, equals, value = word.partition("=")
+            if word == "--sandbox":
+                self.sandbox = True
+            elif option in valued:
+                given = value if equals else next(words, "")
+                if not given:
+                    raise usage.Usage(f"'{option}' of 'handler run' wants a value")
+                valued[option].append(given)
+            elif word.startswith("-"):
+                raise usage.Usage(f"'{word}' is not an option of 'handler run' (those of CMD stand after --)")
+            else:
+                names.append(word)
+        return names
 
 
 def run(settings: usage.Settings, words: list[str], become: Become = os.execve) -> int:
@@ -79,15 +105,33 @@ def _inside(settings: usage.Settings, ask: _Ask, opened: dict[str, object], beco
     program = _found(outfitted.command[0])
     if not program:
         return _cannot(outfitted.command[0], _ABSENT, _NOT_FOUND)
+    if outfitted.note and not settings.quiet:
+        sys.stderr.write(f"handler: {outfitted.note}\n")
+    if ask.sandbox:
+        return _boxed(settings, ask, opened, (program, outfitted))
     if not settings.quiet:
         _say_where(opened)
-        if outfitted.note:
-            sys.stderr.write(f"handler: {outfitted.note}\n")
     try:
         _start(become, program, outfitted)
     except OSError as error:
         return _cannot(outfitted.command[0], os.strerror(error.errno or 0), _NOT_EXECUTABLE)
     return 0
+
+
+def _boxed(
+    settings: usage.Settings, ask: _Ask, opened: dict[str, object], start: "tuple[str, Outfit]"
+) -> int:
+    """Run the command in a sandbox: then this process stays, as what the sandbox and its session end with."""
+    from reconciler.doors import boxing  # noqa: PLC0415 - the way without a sandbox does without
+
+    program, outfitted = start
+    wish = boxing.Wish(tuple(ask.read), tuple(ask.kept))
+    try:
+        outfit = (program, outfitted.command, outfitted.environment)
+        return boxing.run(wish, opened, outfit, quiet=settings.quiet)
+    except boxing.Unboxed as fault:
+        sys.stderr.write(f"handler: cannot run it in a sandbox: {fault}\n")
+        return 1
 
 
 def _start(become: Become, program: str, outfitted: "Outfit") -> None:

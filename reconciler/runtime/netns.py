@@ -20,7 +20,7 @@ BACKLOG = 64
 _PATIENCE_S = 10.0  # a child that starts, and three system calls
 _GET_USERNS = 0xB701  # NS_GET_USERNS of linux/nsfs.h: the user namespace that owns a namespace
 
-# Enters the namespaces of the descriptors that follow the first, in their order; sends a listener to the first.
+# Enters the namespaces of the later descriptors, in their order, and sends a listener to the first.
 _ENTER = """
 import sys, posix, _socket
 back, spaces = int(sys.argv[1]), list(map(int, sys.argv[4:]))
@@ -62,14 +62,6 @@ async def listener(pid: int) -> socket.socket:
             raise NoListenerError("the child that enters its network took too long") from None
         finally:
             loop.remove_reader(ours.fileno())
-        return _received(child, ours)
-
-
-def listener_now(pid: int) -> socket.socket:
-    """The same for a program without a loop."""
-    with ExitStack() as owned:
-        child, ours = _entering(pid, owned)
-        ours.settimeout(_PATIENCE_S)
         return _received(child, ours)
 
 

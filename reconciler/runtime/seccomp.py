@@ -25,6 +25,7 @@ _AT_NUMBER, _AT_ARCH, _AT_ARGUMENTS = 0, 4, 16  # offsets in seccomp_data; both 
 _NEWEST = 469  # file_setattr, Linux 6.17: a call that this table has never heard of does not exist
 _X32_BIT = 0x40000000
 _FAMILIES = (1, 2, 10)  # UNIX, INET, INET6: harmless without a route
+_NETLINK = 16
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NEW_TIME = 0x80  # CLONE_NEWTIME: unshare only, in clone the bit belongs to the exit signal
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
@@ -124,12 +125,16 @@ def architectures() -> tuple[str, ...]:
 
 
 @cache
-def program(machine: str) -> bytes:
-    """The filter for one machine, as ``bwrap --seccomp`` reads it; KeyError for an unknown one."""
-    return b"".join(struct.pack("=HBBI", *one) for one in instructions(machine))
+def program(machine: str, *, routes: bool = False) -> bytes:
+    """The filter for one machine, as ``bwrap --seccomp`` reads it; KeyError for an unknown one.
+
+    ``routes``: the network's interfaces may be asked for (``AF_NETLINK``, ``NETLINK_ROUTE`` alone), which the
+    programs of agents do at their start and which tells of an empty network only.
+    """
+    return b"".join(struct.pack("=HBBI", *one) for one in instructions(machine, routes=routes))
 
 
-def instructions(machine: str) -> tuple[Instruction, ...]:
+def instructions(machine: str, *, routes: bool = False) -> tuple[Instruction, ...]:
     """The same filter, before packing: one check after another, each ending in its own verdict."""
     architecture = _ARCHITECTURES[machine]
     code: list[Instruction] = [
@@ -142,7 +147,7 @@ def instructions(machine: str) -> tuple[Instruction, ...]:
         code += [(_AT_LEAST, 0, 1, _X32_BIT), _verdict(_KILL_PROCESS)]
     code += [(_GREATER, 0, 1, _NEWEST), _verdict(_ERRNO | _ENOSYS)]
     code += _each(_UNHEARD_OF, architecture, _ENOSYS) + _each(_REFUSED, architecture, _EPERM)
-    for name, check in _weighings().items():
+    for name, check in _weighings(routes=routes).items():
         code += [(_EQUAL, 0, len(check), _WEIGHED[name][architecture.column]), *check]
     return (*code, _verdict(_ALLOW))
 
@@ -159,11 +164,11 @@ def _each(
     ]
 
 
-def _weighings() -> Mapping[str, Sequence[Instruction]]:
+def _weighings(*, routes: bool) -> Mapping[str, Sequence[Instruction]]:
     """Checks of an argument; each ends in a verdict, so nothing falls out of it."""
     families = _only_if_in(0, _FAMILIES, _EAFNOSUPPORT)
     return {
-        "socket": families,
+        "socket": _socket_with_routes() if routes else families,
         "socketpair": families,
         "clone": _refused_if(0, (_ANY_BIT,), (_NEW_NAMESPACES,)),
         "unshare": _refused_if(0, (_ANY_BIT,), (_NEW_NAMESPACES | _NEW_TIME,)),
@@ -181,6 +186,21 @@ def _refused_if(argument: int, codes: Sequence[int], values: Sequence[int]) -> l
     pairs = list(zip(codes, values, strict=True))
     tests = [(code, len(pairs) - place, 0, value) for place, (code, value) in enumerate(pairs)]
     return [_load_argument(argument), *tests, _verdict(_ALLOW), _verdict(_ERRNO | _EPERM)]
+
+
+def _socket_with_routes() -> list[Instruction]:
+    """The families as ever, and one protocol of netlink: ``NETLINK_ROUTE``, which is 0."""
+    to_allow = len(_FAMILIES) + 3
+    tests = [(_EQUAL, to_allow - place, 0, value) for place, value in enumerate(_FAMILIES)]
+    return [
+        _load_argument(0),
+        *tests,
+        (_EQUAL, 0, 2, _NETLINK),
+        _load_argument(2),
+        (_EQUAL, 1, 0, 0),
+        _verdict(_ERRNO | _EAFNOSUPPORT),
+        _verdict(_ALLOW),
+    ]
 
 
 def _load(offset: int) -> Instruction:

@@ -80,9 +80,8 @@ def user_namespaces(base: Path) -> bool:
 def test_the_whole_suite_of_walls_and_life_holds_for_an_ordinary_user(base: Path) -> None:
     if not user_namespaces(base):
         pytest.skip("this machine gives ordinary users no user namespaces: no connector could start for them")
-    files = [
-        f"tests/runtime/{name}" for name in ("test_containment.py", "test_supervisor.py", "test_death.py")
-    ]
+    names = ("test_containment.py", "test_supervisor.py", "test_death.py", "test_netns.py")
+    files = [*(f"tests/runtime/{name}" for name in names), "tests/doors/test_boxing.py"]
     ran = as_nobody(base, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", *files)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "skipped" not in ran.stdout.splitlines()[-1], ran.stdout

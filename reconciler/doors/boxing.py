@@ -1,0 +1,238 @@
+"""``handler run --sandbox``: the command in a sandbox that shows the agent's scope and little else.
+
+Here it is put together: from the controller's answer (scope, sockets, what may be reached), from the command
+line (``--ro``, ``--env``), and from what the program needs of this machine. Whatever would show too much is
+refused before anything starts, and where the sandbox cannot be built nothing runs: there is no fallback.
+"""
+# ruff: noqa: PTH100, PTH110, PTH111, PTH120 - paths are compared as text, links and all
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from reconciler.control import folders
+from reconciler.doors import usage
+from reconciler.egress.decisions import Decision
+from reconciler.egress.proxy import Proxy
+from reconciler.model.hosts import Allow
+from reconciler.runtime import agentbox, agenthost, agentrun, host, netns, seccomp
+from reconciler.runtime.agentbox import Box, Mount, Start
+
+_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+_NEVER = ("/", "/proc", "/sys", "/dev", "/run", "/etc", "/home", "/root", "/var")
+_IDENTITY = "etc"  # the folder below the session's own; it also keeps that one while a controller restarts
+_HARNESS = "harness"
+_NOBODY_SHOWN = 1000  # the number that root is shown as: inside there is no root
+
+
+class Unboxed(Exception):  # noqa: N818 - nothing ran
+    """The sandbox cannot be what was asked for; the text says why, and how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line asks for: ``read`` are ``--ro`` paths, ``kept`` are ``--env`` words."""
+
+    read: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The agent's folders as they are mounted, and what each must be when it is."""
+
+    mounts: list[Mount] = field(default_factory=list)
+    seen: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return tuple(path for mount in self.mounts for path in (mount.inside, mount.outside))
+
+
+def run(
+    wish: Wish,
+    opened: Mapping[str, object],
+    outfitted: tuple[str, Sequence[str], Mapping[str, str]],
+    *,
+    quiet: bool = False,
+) -> int:
+    """Run a command in a sandbox to its end; its exit code. ``outfitted`` are program, words and variables.
+
+    ``opened`` is the controller's answer to ``session.open``, with ``config``. Raises Unboxed.
+    """
+    program, words, given = outfitted
+    try:
+        machine, filters = host.survey(), seccomp.program(os.uname().machine, routes=True)
+    except host.Missing as fault:
+        raise Unboxed(str(fault)) from None
+    except KeyError:
+        raise Unboxed("there is no system call filter for this machine") from None
+    listed = _listed(opened)
+    box, scope, program = _box(wish, opened, (program, given), proxied=bool(listed))
+    if not quiet:
+        _say_where(box)
+    refused: Counter[str] = Counter()
+    proxy = Proxy(Allow(listed), partial(_note, refused))
+
+    def command(own: tuple[int, ...]) -> tuple[str, ...]:
+        ends = tuple({*own, *_PYTHONS})
+        start = Start(program, tuple(words), tuple(scope.seen), ends)
+        return agentbox.command(machine.interpreter, start)
+
+    order = agentrun.Order(machine.bwrap, agentbox.options(box), command, filters)
+    try:
+        return agentrun.run(order, proxy.start if listed else None, proxy.close)
+    except (agentrun.NotStartedError, netns.NoListenerError) as fault:
+        raise Unboxed(f"{fault}: 'handler doctor' says which walls stand on this machine") from None
+    finally:
+        _tell(refused)
+
+
+_PYTHONS = (13, 25)  # SIGPIPE and SIGXFSZ, which every Python ignores
+
+
+def _listed(opened: Mapping[str, object]) -> tuple[str, ...]:
+    sandbox = opened.get("sandbox")
+    egress = sandbox.get("egress") if isinstance(sandbox, dict) else None
+    return tuple(map(str, egress)) if isinstance(egress, list) else ()
+
+
+def _box(
+    wish: Wish, opened: Mapping[str, object], start: tuple[str, Mapping[str, str]], *, proxied: bool
+) -> tuple[Box, _Scope, str]:
+    """The box, the scope in it, and the absolute path of the program."""
+    home = _home()
+    _, state, run_folder = folders.places(str(opened["config"]))
+    ours = tuple(os.path.realpath(one) for one in (state, run_folder))
+    scope = _scope(opened.get("scope"), home)
+    program = os.path.abspath(start[0])
+    kept_out = (home, *scope.folders, *ours)
+    found = agenthost.system()
+    agenthost.add_ours(found, kept_out)
+    search = [one for one in os.get_exec_path() if one.startswith("/")]
+    if not agenthost.within(program, scope.folders):
+        agenthost.add_program(found, program, search, kept_out)
+    read = [_readable(path, home, ours) for path in wish.read]
+    session = Path(str(opened["folder"]))
+    user = (_NOBODY_SHOWN, _NOBODY_SHOWN) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    mounts = (*found.as_mounts(), *read, *scope.mounts, *_identity(session, user, home))
+    visible = (*scope.folders, *(mount.inside for mount in read))
+    paths = [one for one in search if found.shows(one) or agenthost.within(one, visible)]
+    paths += [os.path.dirname(link) for link in found.links if not link.startswith(_PATH)]
+    own = {"PATH": ":".join(dict.fromkeys((*paths, *_PATH)))}
+    given = {**own, **start[1], **_kept(wish.kept)}
+    address = f"http://{netns.HOST}:{netns.PORT}" if proxied else ""
+    box = Box(
+        home=home,
+        cwd=_cwd(scope, visible, home),
+        user=user,
+        mounts=mounts,
+        links=tuple(found.links.items()),
+        covered=tuple(one for one in dict.fromkeys(ours) if agenthost.within(one, visible)),
+        session=_session(session),
+        variables=tuple(agentbox.variables(os.environ, given, home, address).items()),
+    )
+    return box, scope, program
+
+
+def _home() -> str:
+    home = os.path.realpath(os.path.expanduser("~"))
+    return home if home.count("/") and home not in {"/", "/usr", "/tmp"} else "/home/agent"  # noqa: S108
+
+
+def _scope(given: object, home: str) -> _Scope:
+    """The folders of a scope, each opened without following a link that a program could have made."""
+    scope = _Scope()
+    writable: list[str] = []
+    for one in given if isinstance(given, list) else []:
+        path, access = str(one["path"]).rstrip("/") or "/", str(one["access"])
+        try:
+            real, device, inode = agenthost.real_folder(path)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise Unboxed(f"the folder {path} of the scope cannot be shown: {why}") from None
+        if real in _NEVER or agenthost.within(home, (path, real)):
+            raise Unboxed(f"the scope holds {path}: with all of it a sandbox is none; list folders inside it")
+        if real != path and agenthost.within(os.path.dirname(path), writable):
+            raise Unboxed(f"{path} is a link that a program with this scope can change: list {real} instead")
+        if access != "read":
+            writable += [path, real]
+        for inside in dict.fromkeys((path, real)):
+            scope.mounts.append(Mount(real, inside, writable=access != "read"))
+            scope.seen.append((inside, device, inode))
+    return scope
+
+
+def _readable(word: str, home: str, ours: Iterable[str]) -> Mount:
+    """One ``--ro`` path."""
+    path = os.path.abspath(os.path.expanduser(word))
+    real = os.path.realpath(path)
+    if not os.path.exists(real):
+        raise Unboxed(f"--ro {word}: there is no such file or folder")
+    if real in _NEVER or agenthost.within(home, (real,)):
+        raise Unboxed(
+            f"--ro {word}: that would show all of a home or of the system; name what is needed in it"
+        )
+    if agenthost.within(real, ours) or any(agenthost.within(one, (real,)) for one in ours):
+        raise Unboxed(f"--ro {word}: Handler's own sockets and state lie there")
+    return Mount(real, path)
+
+
+def _identity(session: Path, user: tuple[int, int], home: str) -> tuple[Mount, ...]:
+    """Files that say who one is inside, in the session's folder."""
+    folder = session / _IDENTITY
+    try:
+        folder.mkdir(mode=0o700)
+        for name, text in agentbox.identity(*user, home).items():
+            (folder / name).write_text(text)
+    except OSError as error:
+        raise Unboxed(f"the session's folder cannot be written: {error.strerror}") from None
+    return tuple(Mount(str(path), f"/etc/{path.name}") for path in sorted(folder.iterdir()))
+
+
+def _session(session: Path) -> tuple[Mount, ...]:
+    """Its sockets, which it cannot put others in the place of, and its harness's files, which are its own."""
+    shown = [Mount(str(session), str(session))]
+    if (session / _HARNESS).is_dir():
+        shown.append(Mount(str(session / _HARNESS), str(session / _HARNESS), writable=True))
+    return tuple(shown)
+
+
+def _kept(words: Iterable[str]) -> dict[str, str]:
+    """The variables of ``--env NAME`` (as it is here) and ``--env NAME=VALUE``."""
+    kept: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals and name not in os.environ:
+            raise Unboxed(f"--env {name}: there is no such variable here")
+        kept[name] = value if equals else os.environ[name]
+    return kept
+
+
+def _cwd(scope: _Scope, visible: Sequence[str], home: str) -> str:
+    here = os.path.realpath(".")
+    if agenthost.within(here, visible):
+        return here
+    return scope.mounts[0].inside if scope.mounts else home
+
+
+def _say_where(box: Box) -> None:
+    if box.cwd != os.path.realpath("."):
+        shown = usage.path_shown(box.cwd, anywhere=True)
+        sys.stderr.write(f"handler: it starts in {shown}, since here is not in its sandbox\n")
+
+
+def _note(refused: Counter[str], decision: Decision) -> None:
+    if decision.verdict != "allowed":
+        refused[decision.why] += 1
+
+
+def _tell(refused: Mapping[str, int]) -> None:
+    """Say at the end what did not get out; while it ran the terminal was the program's."""
+    for why, times in refused.items():
+        more = f" ({times} times)" if times > 1 else ""
+        sys.stderr.write(f"handler: refused on the way out of the sandbox: {why}{more}\n")
