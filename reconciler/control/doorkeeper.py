@@ -180,8 +180,8 @@ class Doorkeeper:
         return owner(session.agent if session else name)
 
     def folder(self, session: Session) -> Path:
-        """Where an opened session's sockets lie."""
-        return self._run / "s" / session.id
+        """Where a session's sockets lie: its own folder, or its agent's standing door."""
+        return self._run / "a" / session.agent if session.standing else self._run / "s" / session.id
 
     def sessions(self) -> tuple[Session, ...]:
         """Every open session, standing ones included."""

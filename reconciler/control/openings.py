@@ -16,6 +16,7 @@ from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.resources import Agent
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
+from reconciler.model.stands import instant
 from reconciler.plan import routing
 
 
@@ -123,6 +124,19 @@ class Openings:
         folders = tuple(ScopeFolder(str(path)) for path in scope)
         return AgentRoutes(agent=f"binding/{binding}", routes=routes, scope=folders)
 
+    def _is_draining(self, session: Session) -> bool:
+        """Whether a new session of its agent gets other routes, or none."""
+        now = self._controller.table.agents.get(session.agent)
+        return "/" not in session.agent and (now is None or not routing.same_routes(now, session.routes))
+
+    def _stands(self, session: Session) -> dict[str, Any]:
+        found = {}
+        for name, route in session.routes.routes.items():
+            stand = self._keeper.standings.stand(route)
+            since = instant(stand.since or session.opened_at)
+            found[name] = {"interface": str(route.interface), "state": stand.state, "since": since}
+        return found
+
     def _as_json(self, session: Session) -> dict[str, Any]:
         folder = self._keeper.folder(session)
         return {
@@ -132,11 +146,13 @@ class Openings:
             "generation": session.generation,
             "revision": session.revision,
             "standing": session.standing,
+            "draining": self._is_draining(session),
             "opener": {"pid": session.opener.pid} if session.opener else None,
             "scope": [{"path": one.path, "access": one.access} for one in session.routes.scope],
             "folder": str(folder),
             "services": str(folder / "services.sock"),
             "capabilities": str(folder / SHEET),
             "sockets": {name: str(folder / f"{name}.sock") for name in session.routes.routes},
+            "stands": self._stands(session),
             "routes": {name: str(route.instance) for name, route in session.routes.routes.items()},
         }

@@ -7,7 +7,7 @@ the command alike. What a command imports is imported when it runs.
 
 import click
 
-from reconciler.doors import editcli, rollcli, usage
+from reconciler.doors import editcli, rollcli, sessioncli, usage
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -207,44 +207,6 @@ def _logs(settings: usage.Settings, binding: str, follow: bool, count: int) -> i
     return logs.run(settings, binding, count, follow=follow)
 
 
-@handler.group("session")
-def _session() -> None:
-    """An agent's sockets for a launcher of your own: open, close, list."""
-
-
-@_session.command("open")
-@click.argument("agent")
-@click.pass_obj
-def _session_open(settings: usage.Settings, agent: str) -> int:
-    """Open a session of AGENT, pinned to the routes of now, and print its variables.
-
-    \b
-      env $(handler session open reviewer) my-harness
-    """
-    from reconciler.doors import controlling
-
-    return controlling.open_session(settings, agent)
-
-
-@_session.command("close")
-@click.argument("session_id", metavar="ID")
-@click.pass_obj
-def _session_close(settings: usage.Settings, session_id: str) -> int:
-    """End session ID: its sockets go, its calls end."""
-    from reconciler.doors import controlling
-
-    return controlling.close_session(settings, session_id)
-
-
-@_session.command("list")
-@click.pass_obj
-def _session_list(settings: usage.Settings) -> int:
-    """List the open sessions and what each is pinned to."""
-    from reconciler.doors import controlling
-
-    return controlling.list_sessions(settings)
-
-
 @handler.group("daemon")
 def _daemon() -> None:
     """The controller: run it, ask it, stop it."""
@@ -311,5 +273,5 @@ def _doctor(settings: usage.Settings) -> int:
 
 
 handler.add_command(_diff, "plan")
-for _command in (*editcli.COMMANDS, *rollcli.COMMANDS):
+for _command in (*editcli.COMMANDS, *rollcli.COMMANDS, *sessioncli.COMMANDS):
     handler.add_command(_command)

@@ -1,4 +1,4 @@
-"""``session`` and ``daemon``: asking a running controller, and being one."""
+"""``daemon``: asking a running controller, and being one."""
 
 import importlib
 import json
@@ -13,52 +13,6 @@ from reconciler.doors import client, columns, tables, usage
 
 _STOP_S = 20.0  # a controller drains its connectors for two seconds each, together
 _POLL_S = 0.05
-
-
-def open_session(settings: usage.Settings, agent: str) -> int:
-    """Open a session and print what a launcher needs: variables, or JSON."""
-    opened = client.Client(settings.config).ask("session.open", {"agent": agent})
-    if settings.output == "json":
-        sys.stdout.write(json.dumps(opened, indent=2) + "\n")
-        return 0
-    if settings.output == "name":
-        sys.stdout.write(f"{opened.get('session')}\n")
-        return 0
-    sys.stdout.write(f"HANDLER_SESSION={opened.get('session')}\nHANDLER_SERVICES={opened.get('services')}\n")
-    if not settings.quiet:
-        sys.stderr.write(
-            f"It ends with 'handler session close {opened.get('session')}', or after a quiet day.\n"
-        )
-    return 0
-
-
-def close_session(settings: usage.Settings, session: str) -> int:
-    """End a session: its sockets go, its calls end."""
-    client.Client(settings.config).ask("session.close", {"session": session})
-    return 0
-
-
-def list_sessions(settings: usage.Settings) -> int:
-    """Print the open sessions and what each is pinned to."""
-    found = client.Client(settings.config).sessions()
-    if settings.output == "json":
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    elif settings.output == "name":
-        sys.stdout.write("".join(f"{one.get('session')}\n" for one in found))
-    elif found:
-        rows = [["SESSION", "AGENT", "AGE", "GENERATION", "ROUTES"]]
-        for one in found:
-            routes = one.get("routes")
-            routes = routes.items() if isinstance(routes, dict) else ()
-            pinned = ", ".join(f"{interface} → {instance}" for interface, instance in routes)
-            opened = one.get("openedAt")
-            age = columns.age(time.time() - opened) if isinstance(opened, int | float) else "-"
-            facts = [one.get("session"), one.get("agent"), age, one.get("generation"), pinned]
-            rows.append([str(fact) for fact in facts])
-        sys.stdout.write(columns.table(rows, columns.Paint(settings.color, tty=sys.stdout.isatty())))
-    elif not settings.quiet:
-        sys.stderr.write("No session is open.\n")
-    return 0
 
 
 def run_daemon(settings: usage.Settings) -> int:

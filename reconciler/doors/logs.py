@@ -5,7 +5,6 @@ halves (``runtime.ringlog``): ``NAME.log`` is appended to until it is full, then
 """
 
 import codecs
-import json
 import os
 import sys
 import time
@@ -14,11 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from reconciler.control import folders
-from reconciler.doors import columns, following, standing, usage
+from reconciler.doors import callrecords, columns, following, standing, usage
 
 _RECORD_S = 1.0  # records of calls are written in batches, at most this late
 _PAUSE_S = 0.05
-_TAIL = 2**18  # bytes of the newest records: hundreds of calls
 
 
 def run(settings: usage.Settings, name: str, count: int, *, follow: bool, looks: int | None = None) -> int:
@@ -79,30 +77,11 @@ def _print(pieces: Iterator[bytes]) -> None:
 
 def _diagnostic(settings: usage.Settings, session: str) -> str:
     """The diagnostic of the session's last call, waited for as long as its record may take; or ""."""
-    folder = Path(folders.places(settings.config)[1], "calls")
+    state = folders.places(settings.config)[1]
     until = time.monotonic() + _RECORD_S
     while True:
-        for record in _records(folder):
-            if record.get("session") == session:
-                return str(record.get("diagnostic") or "")
+        for record in reversed(callrecords.of(state, session)):
+            return str(record.get("diagnostic") or "")
         if time.monotonic() >= until:
             return ""
         time.sleep(_PAUSE_S)
-
-
-def _records(folder: Path) -> Iterator[dict[str, object]]:
-    """The newest records of calls, the last one first."""
-    newest = max(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, default=None)
-    for line in reversed(_tail(newest) if newest else []):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue  # the tail may begin in the middle of a line
-        if isinstance(record, dict):
-            yield record
-
-
-def _tail(path: Path) -> list[bytes]:
-    with path.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-        return file.read().splitlines()

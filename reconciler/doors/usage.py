@@ -38,12 +38,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("call", "TOOL [KEY=VALUE…]|--list", "call a tool as an agent would"),
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),
-    ("session", "open|close|list", "an agent's sockets for a launcher of your own"),
+    ("session", "open|close|list|show", "sessions for a launcher of your own, and what was called in each"),
     ("daemon", "run|status|stop|adopt", "the controller (handlerd is daemon run)"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),
     ("version", "", "the version"),
 )
-ALIASES = {"plan": "diff", "help": "help"}
+ALIASES = {"plan": "diff", "sessions": "session list", "help": "help"}
 
 _SHARED = """\
 Options of every command:

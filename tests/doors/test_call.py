@@ -125,11 +125,12 @@ def test_the_operator_is_told_why_a_call_through_a_binding_failed(world: World) 
     opened = {"session": "abc", "services": str(services)}
     methods = {"session.open": lambda params: opened, "session.close": lambda params: {"session": "abc"}}
     failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": _ERROR}}
-    calls, log = world.state / "calls/2026-11-30.jsonl", world.state / "logs/own.log"
+    calls, log = world.state / "calls/abc.jsonl", world.state / "logs/own.log"
     log.parent.mkdir(parents=True)
     log.write_text("Traceback\n")
     calls.parent.mkdir()
-    calls.write_text('{"session": "other", "diagnostic": "no"}\n')
+    calls.write_text("")
+    (calls.parent / "other.jsonl").write_text('{"session": "other", "diagnostic": "no"}\n')
 
     def close(params: Mapping[str, Any]) -> Any:  # the record comes after the answer
         record = {"session": "abc", "code": "unsupported_format", "diagnostic": "its process ended: exit 3"}

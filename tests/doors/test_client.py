@@ -1,6 +1,5 @@
 """The control client and the commands that ask a controller: answers, refusals, and none running."""
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,35 +11,9 @@ from reconciler.doors import lines
 from tests.doors import fakes
 from tests.doors.conftest import World
 
-_SESSION = {
-    "session": "abc",
-    "agent": "clerk",
-    "openedAt": 0,
-    "generation": 3,
-    "services": "/run/s/abc/services.sock",
-    "routes": {"ocr": "ocr-fast@a1f3c9000000"},
-}
-
 
 def refuse(params: Mapping[str, Any]) -> Any:
     raise fakes.FaultError("agent 'clerk' cannot start a session: agents/clerk.toml:4:12: needs ocr/v1")
-
-
-def test_sessions_are_opened_listed_and_closed(world: World) -> None:
-    methods: dict[str, fakes.Answer] = {
-        "session.open": lambda params: _SESSION,
-        "session.list": lambda params: [_SESSION],
-        "session.close": lambda params: {"session": "abc"},
-    }
-    with fakes.served(world.run / "control.sock", methods) as asked:
-        opened = world.handler("session", "open", "clerk")
-        assert opened.out == "HANDLER_SESSION=abc\nHANDLER_SERVICES=/run/s/abc/services.sock\n"
-        assert world.handler("session", "open", "clerk", "-o", "name").out == "abc\n"
-        listed = world.handler("session", "list").out
-        assert "ocr → ocr-fast@a1f3c9000000" in listed
-        assert json.loads(world.handler("session", "list", "-o", "json").out) == [_SESSION]
-        assert world.handler("session", "close", "abc").code == 0
-    assert asked[0]["params"] == {"agent": "clerk"}
 
 
 def test_a_refusal_is_told_in_the_controllers_words(world: World) -> None:

@@ -21,6 +21,7 @@ services = {{ ocr = "fine" }}
 scope = ["{inbox}"]
 {more}
 """
+OTHER = 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n[settings]\ndpi = 150\n'
 BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n'
 # A harness: starts bridges as it is told on stdin, passes on their first answers, ends with its stdin.
 HARNESS = """
@@ -151,3 +152,40 @@ def test_the_sheet_and_the_instructions_say_what_is_missing_and_since_when(place
     wait_for(lambda: not door.exists(), "the door's goes with its last session")
     place.handler("session", "close", opened["session"])
     assert not sheet.parent.exists()
+
+
+def test_an_open_session_drains_where_the_next_one_gets_other_routes(place: House) -> None:
+    opened = json.loads(place.handler("session", "open", "clerk", "-o", "json").stdout)["session"]
+    inside = {**place.env, "HANDLER_SESSION": opened}
+    called = [BIN / "handler", "call", "ocr_extract", "path=invoice.png"]
+    place.write("bindings/other.toml", OTHER)
+    place.write("agents/clerk.toml", AGENT.format(inbox=place.inbox, more="").replace("fine", "other"))
+    place.handler("apply", "--wait")
+    subprocess.run(called, env=inside, cwd=place.inbox, check=True, capture_output=True, timeout=120)
+    (one,) = sessions(place)
+    assert (one["session"], one["draining"]) == (opened, True)
+    assert one["routes"]["ocr"].startswith("fine@")
+    assert "draining" in place.handler("sessions").stdout
+
+    def calls() -> list[dict[str, Any]]:
+        shown = place.handler("session", "show", opened, "-o", "json").stdout
+        found: list[dict[str, Any]] = json.loads(shown)["calls"]
+        return found
+
+    wait_for(lambda: len(calls()) == 1, "its call is on record")
+    assert (calls()[0]["tool"], calls()[0]["code"], calls()[0]["binding"]) == ("ocr_extract", "ok", "fine")
+
+    # The binding goes altogether: what is open answers that nothing is there, and says so.
+    (place.config / "bindings" / "fine.toml").unlink()
+    place.handler("apply", "-y", "--prune=all")
+    ended = subprocess.run(called, env=inside, cwd=place.inbox, capture_output=True, text=True, check=False)
+    assert json.loads(ended.stdout)["error"] == "unavailable"
+    wait_for(
+        lambda: interface(place.run / "s" / opened / "capabilities.json")[0] == "missing", "its sheet says so"
+    )
+    place.handler("session", "close", opened)
+    wait_for(lambda: len(calls()) == 2, "its records outlive it")
+    assert "over" in place.handler("session", "show", opened).stdout
+    place.write("bindings/fine.toml", BINDING)
+    place.write("agents/clerk.toml", AGENT.format(inbox=place.inbox, more=""))
+    place.handler("apply", "--wait")

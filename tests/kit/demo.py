@@ -170,7 +170,8 @@ def last_binding() -> str:
         ]
         if len(lines) > last_binding.seen:  # type: ignore[attr-defined]
             last_binding.seen = len(lines)  # type: ignore[attr-defined]
-            binding = str(json.loads(lines[-1])["binding"])
+            newest = max(map(json.loads, lines), key=lambda one: (one["at"], one["call"]))
+            binding = str(newest["binding"])
             say(f"    answered by {binding} (only operators see this)")
             return binding
         time.sleep(0.05)

@@ -102,8 +102,10 @@ class House:
         return next((one for one in conditions if one["type"] == wanted), {})
 
     def calls(self) -> list[dict[str, Any]]:
+        """Every call's record, in the order of their ends."""
         files = sorted((self.state / "calls").glob("*.jsonl"))
-        return [orjson.loads(line) for path in files for line in path.read_bytes().splitlines()]
+        found = [orjson.loads(line) for path in files for line in path.read_bytes().splitlines()]
+        return sorted(found, key=lambda one: (one["at"], one["call"]))
 
     def processes(self) -> list[str]:
         """Every process that belongs to this house: its controller, bridges and sandboxes."""
