@@ -16,7 +16,7 @@ from reconciler import __version__
 from reconciler.control.turns import Turns
 from reconciler.drivers import upstream
 from reconciler.drivers.upstream import Garbage, Progressed
-from reconciler.model.calls import Lane, Refusal, Sink
+from reconciler.model.calls import Lane, Refusal, Result, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
@@ -317,6 +317,18 @@ class Connector(asyncio.Protocol):
         self._proved(Refusal("unavailable", self._why))
 
     def _hear(self, line: bytes) -> None:
+        number, structured = upstream.usual(line)
+        sent = self._calls.get(number)
+        if sent is None:
+            self._hear_unusual(line)
+            return
+        self._take(number)
+        if len(line) <= sent[1]:
+            sent[0].done(Result(structured, upstream.NO_FILES))
+        else:
+            sent[0].done(_too_long(len(line), sent[1]))
+
+    def _hear_unusual(self, line: bytes) -> None:
         heard = upstream.read(line)
         if type(heard) is Response:
             self._answered(heard, len(line))
@@ -340,7 +352,7 @@ class Connector(asyncio.Protocol):
         if size <= most:
             sink.done(upstream.reply(response))
         else:
-            sink.done(Refusal("unavailable", f"an answer of {size} bytes, more than {most}"))
+            sink.done(_too_long(size, most))
 
     def _answered_nobody(self, response: Response) -> None:
         number = cast(int, response.id)
@@ -370,7 +382,7 @@ class Connector(asyncio.Protocol):
         sent = self._calls.pop(number, None)
         if sent is None:
             return None
-        if self._waiting:
+        if self._out >= self._most and self._waiting:
             self._let_another_go(number)
         else:
             self._out -= 1
@@ -437,3 +449,7 @@ class Connector(asyncio.Protocol):
             self._dispatcher.ended(self)
             self._instances.broken(self.name, reason, message)
             self._transport.abort()
+
+
+def _too_long(size: int, most: int) -> Refusal:
+    return Refusal("unavailable", f"an answer of {size} bytes, more than {most}")

@@ -83,6 +83,32 @@ def cancel(number: int) -> bytes:
     )
 
 
+def usual(line: bytes) -> tuple[int, dict[str, Any]]:
+    """The number and the structured answer of the usual line: a success without files. Any other (-1) is for
+    ``read``.
+    """
+    try:
+        value = read_exact(line)
+        result = value["result"]
+        structured = result["structuredContent"]
+        number = value["id"]
+        if (
+            type(number) is int
+            and type(structured) is dict
+            and value["jsonrpc"] == "2.0"
+            and len(value) == _ANSWER_KEYS
+            and "isError" not in result
+            and "_meta" not in result
+        ):
+            return number, structured
+    except (KeyError, TypeError, ValueError):
+        pass
+    return _UNUSUAL
+
+
+_UNUSUAL: tuple[int, dict[str, Any]] = (-1, {})
+
+
 def read(line: bytes) -> Heard:
     """What a connector's line means."""
     try:
@@ -142,10 +168,10 @@ def reply(response: Response) -> Reply:
             if files is None
             else Result(structured, files)
         )
-    return Result(structured, _NO_FILES)
+    return Result(structured, NO_FILES)
 
 
-_NO_FILES: Mapping[str, str] = {}
+NO_FILES: Mapping[str, str] = {}
 
 
 def _files(value: object) -> Mapping[str, str] | None:

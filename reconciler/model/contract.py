@@ -40,7 +40,7 @@ class Tool:
     """One tool: its definition as served, and its validators, compiled once."""
 
     __slots__ = (
-        "_check_in", "_check_out", "accepts", "definition", "effect", "files", "is_shallow_in",
+        "_check_in", "_check_out", "accepts", "allows", "definition", "effect", "files", "is_shallow_in",
         "is_shallow_out", "kind", "name", "takes_model",
     )  # fmt: skip
 
@@ -52,7 +52,9 @@ class Tool:
         self.effect = effect
         self._check_in = _compiled(definition["inputSchema"], self.name)
         self._check_out = _compiled(definition["outputSchema"], self.name)
-        self.accepts: Callable[[object], bool] = self._check_in.is_valid  # a call's arguments, at once
+        # Whether a call's arguments and an answer fit, at once and without a word.
+        self.accepts: Callable[[object], bool] = self._check_in.is_valid
+        self.allows: Callable[[object], bool] = self._check_out.is_valid
         # Whether a schema itself keeps what it allows from being nested too deep.
         self.is_shallow_in = _is_shallow(definition["inputSchema"])
         self.is_shallow_out = _is_shallow(definition["outputSchema"])

@@ -1,11 +1,11 @@
 """The lines that an agent is sent: how a call ended, how far it is, and what subscriptions hear. Pure."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from reconciler.model.contract import Contract
-from reconciler.router.mcp import META, ROUTER_TEXTS, Call, Listen
+from reconciler.router.mcp import META, ROUTER_TEXTS, Listen, Offer
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id
 
@@ -14,7 +14,20 @@ ERROR_KEY = "ai.handler/error"
 _INLINE_TEXT = 64 * 1024  # of structured JSON, no more than this is said twice
 
 
-def success(call: Call, structured: bytes) -> bytes:
+class Asked(Protocol):
+    """A call that is answered."""
+
+    @property
+    def id(self) -> Id: ...
+
+    @property
+    def modern(self) -> bool: ...
+
+    @property
+    def offer(self) -> Offer: ...
+
+
+def success(call: Asked, structured: bytes) -> bytes:
     """The line of a call that went well: the structured answer, and the identical JSON as text (S2).
 
     Above 64 KiB the text is the beginning, and says so first: some harnesses show their model the text alone.
@@ -39,7 +52,7 @@ _SUCCESS = (
 _MODERN_END = b',"resultType":"complete"'
 
 
-def failure(call: Call, code: str, detail: str = "") -> bytes:
+def failure(call: Asked, code: str, detail: str = "") -> bytes:
     """The line of a call that did not: prose, then the JSON object, and a machine copy under our own key.
 
     Measured: ``structuredContent`` on errors and a text of pure JSON are both replaced by a complaint in some

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from reconciler.router import answers, mcp
-from reconciler.router.flight import Desk, Exchange, Flight, Guest
+from reconciler.router import answers, mcp, straight
+from reconciler.router.flight import Desk, Exchange, Flight, Flying
+from reconciler.router.guest import Guest, Served
 from reconciler.router.peers import Peer, is_own, peer_of
-from reconciler.wire import jsonrpc, strict
+from reconciler.wire import jsonrpc
 from reconciler.wire.framing import MAX_LINE, Framer, Oversized
 from reconciler.wire.jsonrpc import Id
 
@@ -36,7 +37,7 @@ _NO_END = "the last line has no end: a message ends with 0x0A"
 class House(Protocol):
     """The door that a connection came through, as the connection needs it."""
 
-    def enter(self, connection: "Connection", peer: Peer) -> tuple[Guest, mcp.Face] | str | None:
+    def enter(self, connection: "Connection", peer: Peer) -> tuple[Guest, Served] | str | None:
         """Who this is and what it is served, or why it is not; None: there is no room even to say so."""
         ...
 
@@ -53,8 +54,8 @@ class Connection(asyncio.Protocol):
     """One connection, from its first byte to its last."""
 
     __slots__ = (
-        "_backlog", "_closing", "_desks", "_exchange", "_face", "_flights", "_framer", "_house", "_listens",
-        "_peer", "_refused", "_stalled_at", "_transport", "ended", "socket_name",
+        "_backlog", "_closing", "_desks", "_exchange", "_face", "_framer", "_house", "_peer", "_refused",
+        "_stalled_at", "_transport", "ended", "flights", "listens", "socket_name", "ways",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, house: House, socket_name: str) -> None:
@@ -65,11 +66,12 @@ class Connection(asyncio.Protocol):
         self._framer = Framer()
         self._transport: asyncio.Transport
         self._peer: Peer | None = None  # None: a stranger, or not connected yet
+        self.ways: Mapping[str, straight.Way] = {}  # by tool
         self._desks: Mapping[str, Desk] = {}  # by interface name
         self._face: mcp.Face | None = None  # None: the connection belongs to no session
         self._refused = ""
-        self._flights: dict[Id, Flight] = {}
-        self._listens: dict[Id, mcp.Listen] = {}
+        self.flights: dict[Id, Flying] = {}
+        self.listens: dict[Id, mcp.Listen] = {}
         self._backlog: deque[bytes | Oversized] = deque()
         self._stalled_at: float | None = None
         self._closing = False
@@ -91,8 +93,8 @@ class Connection(asyncio.Protocol):
             self._refused = entered
             self._framer.limit = _MAX_REFUSED_LINE
         else:
-            guest, self._face = entered
-            self._desks = guest.desks
+            guest, served = entered
+            self._desks, self._face, self.ways = guest.desks, served.face, served.ways
 
     def data_received(self, data: bytes) -> None:
         if self._framer.is_whole(data) and not self._backlog:
@@ -117,7 +119,7 @@ class Connection(asyncio.Protocol):
         self.ended = True
         if self._framer.held:  # it may be half of something else: it is not done
             self.send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _NO_END))
-        if self.is_gone() or not (self._flights or self._backlog):
+        if self.is_gone() or not (self.flights or self._backlog):
             self._close()
             return False
         return True
@@ -125,7 +127,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._backlog.clear()
-        for flight in list(self._flights.values()):
+        for flight in list(self.flights.values()):
             flight.cancel()
         if self._peer is not None:
             self._house.leave(self)
@@ -144,10 +146,14 @@ class Connection(asyncio.Protocol):
     # what flights call
 
     def answered(self, ident: Id, line: bytes | None) -> None:
-        self._flights.pop(ident, None)
+        self.flights.pop(ident, None)
         if line is not None:
-            self._exchange.send(self, line)
-        if self.ended and not self._flights and not self._backlog:
+            exchange = self._exchange
+            if exchange.running or exchange.unsent:
+                exchange.send_soon(self, line)
+            else:
+                self.send(line)
+        if self.ended and not self.flights and not self._backlog:
             self._close()
 
     def report(self, line: bytes) -> None:
@@ -163,20 +169,20 @@ class Connection(asyncio.Protocol):
 
     def sweep(self, now: float) -> bool:
         """End what is late, drop an agent that does not read; True while there is anything to watch."""
-        for flight in list(self._flights.values()):
+        for flight in list(self.flights.values()):
             if not flight.over and flight.is_late():
                 flight.expire()
         if self._stalled_at is not None and now - self._stalled_at > _MAX_STALL_S:
             self._transport.abort()
-        if self.ended and self._flights and self.is_gone():
+        if self.ended and self.flights and self.is_gone():
             self._transport.abort()
-        return bool(self._flights) or self._stalled_at is not None
+        return bool(self.flights) or self._stalled_at is not None
 
     def shut(self) -> None:
         """The door closes: subscriptions are answered, calls end, what was written still goes out."""
-        for listen in self._listens.values():
+        for listen in self.listens.values():
             self.send(answers.listened(listen))
-        for flight in list(self._flights.values()):
+        for flight in list(self.flights.values()):
             flight.cancel()
         self._close()
 
@@ -197,30 +203,18 @@ class Connection(asyncio.Protocol):
         if self._backlog:
             asyncio.get_running_loop().call_soon(self._take_turn)
         elif self._stalled_at is None:
-            if self.ended and not self._flights:
+            if self.ended and not self.flights:
                 self._close()
             elif not self.ended:
                 self._transport.resume_reading()
 
     def _hear(self, line: bytes | Oversized) -> None:
-        if not isinstance(line, bytes):
+        if type(line) is not bytes:
             self.send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
-            return
-        try:
-            message = strict.read(line)
-        except ValueError:
-            self._act(self._answer(jsonrpc.decode(line)), len(line))  # says what is wrong with it
-            return
-        ask = mcp.usual_call(self._face, message) if self._face is not None else None
-        if ask is not None and ask.offer.is_plain and ask.offer.tool.accepts(ask.arguments):
-            ask.is_checked = True  # its depth too: the schema bounds it
-            self._begin(ask, len(line))
-        elif not strict.is_shallow(line, message):
+        elif not straight.begin(self, line):
             self._act(self._answer(jsonrpc.decode(line)), len(line))
-        elif ask is not None:
-            self._begin(ask, len(line))
-        else:
-            self._act(self._answer(jsonrpc.understood(message)), len(line))
+        elif not self._exchange.watching:
+            self._exchange.watch()
 
     def _act(self, action: mcp.Action, size: int) -> None:
         if isinstance(action, mcp.Call):
@@ -247,29 +241,29 @@ class Connection(asyncio.Protocol):
         return None
 
     def _is_in_use(self, ident: Id | None) -> bool:
-        return ident in self._flights or ident in self._listens
+        return ident in self.flights or ident in self.listens
 
     def _begin(self, ask: mcp.Call, size: int) -> None:
         ident = ask.id
         if self._is_in_use(ident):
             self.send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
             return
-        self._flights[ident] = flight = Flight(self._desks[ask.offer.route.interface.name], self, ask, size)
+        self.flights[ident] = flight = Flight(self._desks[ask.offer.route.interface.name], self, ask, size)
         flight.begin()
         if not self._exchange.watching:
             self._exchange.watch()
 
     def _cancel(self, ident: Id) -> None:
-        self._listens.pop(ident, None)
-        flight = self._flights.get(ident)
+        self.listens.pop(ident, None)
+        flight = self.flights.get(ident)
         if flight is not None:
             flight.cancel()
 
     def _listen(self, listen: mcp.Listen) -> None:
-        if len(self._listens) >= _MAX_LISTENS:
+        if len(self.listens) >= _MAX_LISTENS:
             self.send(jsonrpc.error(listen.id, jsonrpc.INTERNAL_ERROR, "too many subscriptions"))
         else:
-            self._listens[listen.id] = listen
+            self.listens[listen.id] = listen
             self.send(answers.acknowledged(listen))
 
     def send(self, line: bytes) -> None:

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, assert_never, cast
+from typing import Any, Protocol, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
 from reconciler.model.problems import Bug
@@ -25,14 +25,13 @@ from reconciler.router.call import (
     Step,
     Turn,
     Usage,
-    judged,
     serve,
 )
 from reconciler.router.files import Denied
 from reconciler.router.handoff import HandOff
+from reconciler.router.telling import Teller
 from reconciler.wire.jsonrpc import Id
 
-_MAX_TOLD = 20  # lines of progress of one call in a second: more than anybody reads
 _THREADS = 4  # for files: reading and hashing keep two cores busy
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
@@ -46,14 +45,14 @@ Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed
 class Desk:
     """One interface of one session: what was used of it, the calls that wait, and what its records say."""
 
-    def __init__(self, exchange: "Exchange", guest: "Guest", route: Route) -> None:
+    def __init__(self, exchange: "Exchange", session: str, routes: AgentRoutes, route: Route) -> None:
         self.exchange = exchange
         self.route = route
         self.usage = Usage(route)
-        self.scope = guest.routes.scope
+        self.scope = routes.scope
         self.queue: deque[Flight] = deque()
-        self._session = guest.session
-        self.agent = guest.routes.agent
+        self._session = session
+        self.agent = routes.agent
         self._interface = str(route.interface)
         self._instance = str(route.instance)
 
@@ -98,16 +97,6 @@ class Desk:
         )
 
 
-class Guest:
-    """A session as the router knows it, shared by its connections."""
-
-    def __init__(self, session: str, routes: AgentRoutes, exchange: "Exchange") -> None:
-        self.session = session
-        self.routes = routes
-        self.faces: dict[str, mcp.Face] = {}  # by socket name
-        self.desks = {name: Desk(exchange, self, route) for name, route in routes.routes.items()}
-
-
 class Exchange:
     """What all calls of a router share: connectors, clocks, threads, and the records not yet written."""
 
@@ -125,14 +114,11 @@ class Exchange:
         self.write: Callable[[], None] = lambda: None  # called before the first of them
         self._prefix = f"{int(now() * 1000):x}-"
 
-    def send(self, client: "Client", line: bytes) -> None:
-        """Send an answer: at once when nothing else runs, else with the others of this turn of the loop.
+    def send_soon(self, client: "Client", line: bytes) -> None:
+        """Send an answer with the others of this turn of the loop; when nothing else runs it need not wait.
 
         A write wakes its reader, who may take the processor from us; so the turn's work is done first.
         """
-        if not self.running and not self.unsent:
-            client.send(line)
-            return
         if not self.unsent:
             asyncio.get_running_loop().call_soon(self.flush)
         self.unsent.append((client, line))
@@ -171,21 +157,38 @@ class Client(Protocol):
         ...
 
 
+class Flying(Protocol):
+    """A call on its way, as its connection holds it."""
+
+    over: bool
+
+    def is_late(self) -> bool:
+        """Whether the call's time is up, on the router's clock."""
+        ...
+
+    def expire(self) -> None:
+        """The deadline passed: the agent is told, the connector is told to stop."""
+        ...
+
+    def cancel(self) -> None:
+        """The agent gave the call up: stop, and say nothing."""
+        ...
+
+
 class Flight:
-    """One call, from its first step to its end. It is the sink of what it sends."""
+    """One call by the law, from its first step to its end. It is the sink of what it sends."""
 
     # What few calls need is set where it is needed: one of these is made for every call.
     over = False
     name = ""  # of the call, once something asked for it
     handed: Handed = ()  # known at the end
-    _law: Law | None = None  # None: the law has nothing to ask but the answer
+    _law: Law
     _step: Step | None = None  # what is waited for, unless that is an answer
     _lane: Lane | None = None
     _number: int | None = None  # of the sent call, while it is out
     _handoff: HandOff | None = None
     _working = False  # a thread is at the files
-    _told: float | None = None  # the last progress
-    _telling = (0.0, 0)  # the second that began at…, and how much progress was told in it
+    _teller: Teller | None = None  # once there was progress to tell
     _held: Lane | None = None  # kept from stopping while files are prepared
 
     def __init__(self, desk: Desk, client: Client, ask: mcp.Call, in_bytes: int) -> None:
@@ -207,28 +210,16 @@ class Flight:
         return self._desk.exchange.clock() - self.started >= self._desk.usage.timeout_s
 
     def begin(self) -> None:
-        """Start; the end may come before this returns.
-
-        Most calls take no files, wait for nobody and are right: they are sent at once. The law's generator,
-        which would have asked for nothing but the answer, is left out; any other call goes through it.
-        """
-        ask, desk = self.ask, self._desk
-        usage = desk.usage
+        """Start; the end may come before this returns."""
+        desk = self._desk
         desk.exchange.running += 1
-        if ask.is_checked and usage.is_free():
-            self._lane = lane = desk.exchange.dispatch.lane(desk.route.instance)
-            if lane is not None:
-                usage.made += 1
-                usage.running += 1
-                self._number = lane.send(self.tool.name, ask.arguments, self, usage.longest)
-                return
-        self._law = serve(desk.route, self.tool, ask.arguments, usage)
+        self._law = serve(desk.route, self.tool, self.ask.arguments, desk.usage)
         self.go_on(None)
 
     def go_on(self, reply: object) -> None:
         """Send a reply (None: begin) into the law and do what it asks for next."""
         try:
-            step = cast(Law, self._law).send(reply)
+            step = self._law.send(reply)
         except StopIteration as end:
             self._end(end.value)
             return
@@ -266,45 +257,32 @@ class Flight:
                 assert_never(step)
 
     def progress(self, progress: float, total: float | None) -> None:
-        """A connector's progress, passed on while it grows (MCP: strictly increasing) and not too often."""
+        """A connector's progress, passed on as ``Teller`` tells it."""
         token = self.ask.token
-        if token is None or self.over or (self._told is not None and progress <= self._told):
+        if token is None or self.over:
             return
-        now, (since, told) = self._desk.exchange.clock(), self._telling
-        if now - since >= 1:
-            since, told = now, 0
-        if told < _MAX_TOLD:
-            self._told, self._telling = progress, (since, told + 1)
-            self._client.report(answers.progress(token, progress, total))
+        if self._teller is None:
+            self._teller = Teller(token, self._desk.exchange.clock)
+        line = self._teller.tell(progress, total)
+        if line is not None:
+            self._client.report(line)
 
     def done(self, reply: Reply) -> None:
         """The answer to the sent call."""
         if self.over:
             return
         self._number = None
-        if self._law is None:
-            desk = self._desk
-            desk.usage.running -= 1
-            self._end(judged(desk.route.contract, self.tool, reply))
-        else:
-            self.go_on(reply)
+        self.go_on(reply)
 
     def expire(self) -> None:
         """The deadline passed: the agent is told, the connector is told to stop."""
         self._halt()
-        late = Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s")
-        if self._law is None:
-            self.done(late)
-        else:
-            self.go_on(late)
+        self.go_on(Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s"))
 
     def cancel(self) -> None:
         """The agent gave the call up: stop, and say nothing."""
         self._halt()
-        if self._law is None:
-            self._desk.usage.running -= 1
-        else:
-            self._law.close()
+        self._law.close()
         self._end(None)
 
     def _lane_came(self, lane: Lane | Refusal) -> None:

@@ -37,11 +37,12 @@ ROUTER_TEXTS = {
 META = "io.modelcontextprotocol/"
 _VERSION = META + "protocolVersion"
 _CAPABILITIES = META + "clientCapabilities"
-_REQUEST_KEYS = 4  # jsonrpc, id, method, params
-_CALL_KEYS = 2  # name, arguments
 _META_LEVELS = strict.MAX_DEPTH - 2  # what is above it: the message, its params
 _TASKS = META + "tasks"
 _PAGE = 100  # tools in one page of a list
+
+
+Era = tuple[bool, Id | None]  # whether a call is of the modern era, and where its progress is reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,6 @@ class Offer:
 
     route: Route
     tool: Tool
-    is_plain: bool  # its calls take no files, choose no model, go somewhere; its schema bounds their depth
 
 
 @dataclass(slots=True)
@@ -62,7 +62,6 @@ class Call:
     arguments: dict[str, Any]
     modern: bool
     token: Id | None = None  # where progress is reported, when it was asked for
-    is_checked: bool = False  # its arguments fit the tool's schema
 
 
 @dataclass(slots=True)
@@ -96,12 +95,7 @@ class Face:
         for route in routes:
             for tool in route.contract.tools.values():
                 if route.tools is None or tool.name in route.tools:
-                    self.offers[tool.name] = Offer(route, tool, _is_plain(route, tool))
-
-
-def _is_plain(route: Route, tool: Tool) -> bool:
-    chooses = tool.takes_model and route.models is not None
-    return not tool.files and not chooses and route.suspended is None and tool.is_shallow_in
+                    self.offers[tool.name] = Offer(route, tool)
 
 
 def answer(face: Face, message: Message) -> Action:
@@ -150,25 +144,7 @@ def instructions(routes: Sequence[Route], stands: Stands = as_pinned) -> str:
     return "\n".join(lines)
 
 
-def usual_call(face: Face, message: Any) -> Call | None:
-    """The call that a message is, seen in a few steps; None: ``answer`` looks at it in full."""
-    try:
-        params = message["params"]
-        offer = face.offers[params["name"]]
-        call = Call(message["id"], offer, params["arguments"], modern=False)
-        if message["method"] != "tools/call" or message["jsonrpc"] != "2.0" or len(message) != _REQUEST_KEYS:
-            return None
-        if len(params) != _CALL_KEYS:
-            era = _era(params["_meta"]) if len(params) == _CALL_KEYS + 1 else None
-            if era is None:
-                return None
-            call.modern, call.token = era
-    except (KeyError, TypeError):
-        return None
-    return call if type(call.arguments) is dict and jsonrpc.id_is_legal(call.id) else None
-
-
-def _era(meta: Any) -> tuple[bool, Id | None] | None:
+def era(meta: Any) -> Era | None:
     """The era and the progress token of a call, by its ``_meta``; None: there is something to refuse."""
     if type(meta) is not dict or not strict.fits(meta, _META_LEVELS):
         return None

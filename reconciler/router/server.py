@@ -12,17 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler import __version__
 from reconciler.model.calls import CallRecord, Dispatch
 from reconciler.model.stands import Stands, as_pinned
-from reconciler.router import mcp, memory
+from reconciler.router import memory
 from reconciler.router.connection import Connection
-from reconciler.router.flight import Exchange, Guest
+from reconciler.router.flight import Exchange
+from reconciler.router.guest import SERVICES, Guest, Served
 from reconciler.router.peers import Door, Peer, Pinned
 
 __all__ = ["Door", "Peer", "Pinned", "Router"]
 
-SERVICES = "services"  # the socket that serves every interface of a session
 MAX_SOCKET_PATH = 107
 _BACKLOG = 128
 _MAX_CONNECTIONS = 256  # at one door
@@ -181,7 +180,7 @@ class _House:
     router: Router
     kept: _Open
 
-    def enter(self, connection: Connection, peer: Peer) -> tuple[Guest, mcp.Face] | str | None:
+    def enter(self, connection: Connection, peer: Peer) -> tuple[Guest, Served] | str | None:
         self.kept.connections.add(connection)
         if len(self.kept.connections) > _MAX_CONNECTIONS + _MAX_REFUSED:
             return None
@@ -195,8 +194,8 @@ class _House:
             return pinned
         self.kept.pinned[connection] = pinned.session
         guest = self.router.guest(pinned)
-        face = _face(guest, connection.socket_name, self.router.stands)
-        return (guest, face) if face else f"this session has no interface {connection.socket_name!r}"
+        served = guest.at(connection.socket_name, self.router.stands)
+        return (guest, served) if served else f"this session has no interface {connection.socket_name!r}"
 
     def is_full(self) -> bool:
         return sum(one.held for one in self.kept.connections) > _MAX_HELD
@@ -206,20 +205,6 @@ class _House:
         session = self.kept.pinned.pop(connection, None)
         if session is not None:
             self.kept.door.left(session)
-
-
-def _face(guest: Guest, name: str, stands: Stands) -> mcp.Face | None:
-    face = guest.faces.get(name)
-    if face is None:
-        if name == SERVICES:
-            face = mcp.Face(SERVICES, __version__, tuple(guest.routes.routes.values()))
-        elif route := guest.routes.routes.get(name):
-            face = mcp.Face(name, str(route.interface.version), (route,))
-        else:
-            return None
-        face.stands = stands
-        guest.faces[name] = face
-    return face
 
 
 def _place(path: Path) -> tuple[int, int]:

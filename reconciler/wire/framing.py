@@ -37,7 +37,7 @@ class Framer:
         return self._size
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
-        """The lines that ``data`` completes, in order, blank ones left out. One may still have its end on."""
+        """The lines that ``data`` completes, in order, each with its end, blank ones left out."""
         if self.is_whole(data):
             return [data]
         size = len(data)
@@ -72,7 +72,8 @@ class Framer:
             self.skipping = False
             self.dropped = 0
             return
-        line = b"".join(self._parts) if len(self._parts) != 1 else self._parts[0]
+        self._parts.append(b"\n")
+        line = b"".join(self._parts)
         self._parts, self._size = [], 0
-        if line and not line.isspace():
+        if not line.isspace():
             lines.append(line)

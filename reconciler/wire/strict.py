@@ -39,8 +39,8 @@ def read(line: bytes) -> Any:
     except TypeError:  # orjson writes 254 levels
         raise ValueError(TOO_DEEP) from None
     # The same bytes again: no key stood twice, no number was bent.
-    if line != same and not (len(same) == len(line) + 1 and same.startswith(line)):
-        _need_exact(line, same)
+    if line != same:
+        need_exact(line, same)
     return value
 
 
@@ -65,8 +65,9 @@ def _fits(node: Any, levels: int) -> bool:
     return True
 
 
-def _need_exact(line: bytes, same: bytes) -> None:
-    """Check a line against what was read of it, written anew: no member lost, no integer bent.
+def need_exact(line: bytes, same: bytes) -> None:
+    """Check a line against what was read of it, written anew; ValueError when a member was lost or an integer
+    bent.
 
     Every member has a colon outside of strings, and what a string holds is the same in both. So when both
     have as many colons, no member was lost to a second one of the same name. An integer that was bent stands

@@ -4,8 +4,6 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reconciler.model.contract import Contract
 from reconciler.model.routes import Route
@@ -275,54 +273,3 @@ def test_instructions_say_since_when_something_is_amiss_and_no_date_of_what_is_w
     text = mcp.instructions([stage.route(stage.ocr()), stage.route(stage.echo())], stands)
     assert "ocr/v1 (degraded since 2026-01-01T00:00:00Z: calls may answer unavailable): What" in text
     assert "echo/v1 (bound): What" in text
-
-
-ODD = st.sampled_from([None, True, 1.0, 0, "", "x" * 300, [], {}, {"a": 1}, "2.0", "tools/call", "ocr_merge"])
-
-
-def mostly(usual: Any) -> st.SearchStrategy[Any]:
-    return st.one_of(st.just(usual), st.just(usual), st.just(usual), ODD)
-
-
-META = st.one_of(
-    st.just({}),
-    st.just(MODERN),
-    st.just(MODERN | {"progressToken": "t"}),
-    st.just({"progressToken": 5}),
-    st.fixed_dictionaries({}, optional={VERSION: ODD, CAPABILITIES: ODD, "progressToken": ODD}),
-    ODD,
-)
-PARAMS = st.fixed_dictionaries(
-    {},
-    optional={"name": mostly("ocr_extract"), "arguments": mostly({"path": "a"}), "_meta": META, "task": ODD},
-)
-MESSAGES = st.fixed_dictionaries(
-    {},
-    optional={
-        "jsonrpc": mostly("2.0"),
-        "id": st.one_of(st.integers(-9, 9), st.text(max_size=70), ODD),
-        "method": mostly("tools/call"),
-        "params": st.one_of(PARAMS, PARAMS, ODD),
-        "result": ODD,
-    },
-)
-
-
-@settings(max_examples=500)
-@given(st.one_of(MESSAGES, ODD))
-def test_the_short_way_to_a_call_sees_what_the_long_way_sees(message: Any) -> None:
-    served = face()
-    short = mcp.usual_call(served, message)
-    long = mcp.answer(served, jsonrpc.understood(message))
-    assert short is None or short == long
-
-
-@pytest.mark.parametrize("meta", [None, {}, {"progressToken": "t"}, MODERN, MODERN | {"progressToken": 7}])
-@pytest.mark.parametrize("ident", [7, "a"])
-def test_every_well_formed_call_goes_the_short_way(meta: Any, ident: Any) -> None:
-    params = {"name": "ocr_extract", "arguments": {"path": "a"}} | ({} if meta is None else {"_meta": meta})
-    message = {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": params}
-    served = face()
-    short = mcp.usual_call(served, message)
-    assert short is not None
-    assert short == mcp.answer(served, jsonrpc.understood(message))

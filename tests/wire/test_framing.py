@@ -20,6 +20,7 @@ def test_lines_are_the_same_however_the_stream_is_cut(pieces: list[bytes], data:
     lines = b"\n".join(pieces).split(b"\n")
     wanted = [line for line in lines if line.strip(b" \t\r\x0b\x0c\n")]
     assert [line.removesuffix(b"\n") for line in found] == wanted
+    assert all(line.endswith(b"\n") for line in found)
 
 
 def fed(framer: Framer, chunks: Iterable[bytes]) -> list[bytes | Oversized]:
@@ -28,13 +29,13 @@ def fed(framer: Framer, chunks: Iterable[bytes]) -> list[bytes | Oversized]:
 
 def test_only_0x0a_ends_a_line() -> None:
     text = '{"a":"\u2028\u2029\u0085"}\r'.encode()
-    assert fed(Framer(), [text, b"\n"]) == [text]
+    assert fed(Framer(), [text, b"\n"]) == [text + b"\n"]
 
 
 def test_an_oversized_line_is_reported_once_and_the_next_is_whole() -> None:
     framer = Framer(100)
     found = fed(framer, [b"x" * 60, b"x" * 60, b"x" * 1000, b"xx\n{}\n", b"[]\n"])
-    assert found == [Oversized(b"x" * 120), b"{}", b"[]\n"]
+    assert found == [Oversized(b"x" * 120), b"{}\n", b"[]\n"]
 
 
 def test_an_oversized_line_in_one_piece_is_refused_too() -> None:
@@ -42,7 +43,7 @@ def test_an_oversized_line_in_one_piece_is_refused_too() -> None:
 
 
 def test_a_line_of_exactly_the_bound_passes() -> None:
-    assert fed(Framer(100), [b"x" * 50, b"x" * 50 + b"\n"]) == [b"x" * 100]
+    assert fed(Framer(100), [b"x" * 50, b"x" * 50 + b"\n"]) == [b"x" * 100 + b"\n"]
 
 
 def test_a_line_without_end_keeps_no_more_than_the_bound() -> None:
@@ -50,8 +51,8 @@ def test_a_line_without_end_keeps_no_more_than_the_bound() -> None:
     assert len(fed(framer, [b"x" * 500] * 10_000)) == 1
     assert framer.skipping
     assert framer.dropped == 5_000_000
-    assert framer.feed(b"\n{}\n") == [b"{}"]
+    assert framer.feed(b"\n{}\n") == [b"{}\n"]
 
 
 def test_blank_lines_are_left_out() -> None:
-    assert fed(Framer(), [b"\n", b"  \r\n", b"\n\n{}\n\n"]) == [b"{}"]
+    assert fed(Framer(), [b"\n", b"  \r\n", b"\n\n{}\n\n"]) == [b"{}\n"]
