@@ -16,7 +16,7 @@ from reconciler import __version__
 from reconciler.control.turns import Turns
 from reconciler.drivers import upstream
 from reconciler.drivers.upstream import Garbage, Progressed
-from reconciler.model.calls import Lane, Refusal, Result, Sink
+from reconciler.model.calls import Lane, Refusal, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
@@ -317,14 +317,14 @@ class Connector(asyncio.Protocol):
         self._proved(Refusal("unavailable", self._why))
 
     def _hear(self, line: bytes) -> None:
-        number, structured = upstream.usual(line)
+        number, result = upstream.usual(line)
         sent = self._calls.get(number)
         if sent is None:
             self._hear_unusual(line)
             return
         self._take(number)
         if len(line) <= sent[1]:
-            sent[0].done(Result(structured, upstream.NO_FILES))
+            sent[0].done(result)
         else:
             sent[0].done(_too_long(len(line), sent[1]))
 

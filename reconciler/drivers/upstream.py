@@ -83,8 +83,8 @@ def cancel(number: int) -> bytes:
     )
 
 
-def usual(line: bytes) -> tuple[int, dict[str, Any]]:
-    """The number and the structured answer of the usual line: a success without files. Any other (-1) is for
+def usual(line: bytes) -> tuple[int, Result]:
+    """The number and the result of the usual line: a success without files. Any other (-1) is for
     ``read``.
     """
     try:
@@ -100,13 +100,10 @@ def usual(line: bytes) -> tuple[int, dict[str, Any]]:
             and "isError" not in result
             and "_meta" not in result
         ):
-            return number, structured
+            return number, Result(structured, _NO_FILES)
     except (KeyError, TypeError, ValueError):
         pass
     return _UNUSUAL
-
-
-_UNUSUAL: tuple[int, dict[str, Any]] = (-1, {})
 
 
 def read(line: bytes) -> Heard:
@@ -168,10 +165,11 @@ def reply(response: Response) -> Reply:
             if files is None
             else Result(structured, files)
         )
-    return Result(structured, NO_FILES)
+    return Result(structured, _NO_FILES)
 
 
-NO_FILES: Mapping[str, str] = {}
+_NO_FILES: Mapping[str, str] = {}
+_UNUSUAL = (-1, Result({}, _NO_FILES))
 
 
 def _files(value: object) -> Mapping[str, str] | None:
