@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 from reconciler import __version__
 from reconciler.control.turns import Turns
-from reconciler.drivers import upstream
+from reconciler.drivers import upstream, usual
 from reconciler.drivers.upstream import Garbage, Progressed
 from reconciler.model.calls import Lane, Refusal, Sink
 from reconciler.model.names import InstanceName
@@ -317,7 +317,7 @@ class Connector(asyncio.Protocol):
         self._proved(Refusal("unavailable", self._why))
 
     def _hear(self, line: bytes) -> None:
-        number, result = upstream.usual(line)
+        number, result = usual.answer(line)
         sent = self._calls.get(number)
         if sent is None:
             self._hear_unusual(line)

@@ -83,29 +83,6 @@ def cancel(number: int) -> bytes:
     )
 
 
-def usual(line: bytes) -> tuple[int, Result]:
-    """The number and the result of the usual line: a success without files. Any other (-1) is for
-    ``read``.
-    """
-    try:
-        value = read_exact(line)
-        result = value["result"]
-        structured = result["structuredContent"]
-        number = value["id"]
-        if (
-            type(number) is int
-            and type(structured) is dict
-            and value["jsonrpc"] == "2.0"
-            and len(value) == _ANSWER_KEYS
-            and "isError" not in result
-            and "_meta" not in result
-        ):
-            return number, Result(structured, _NO_FILES)
-    except (KeyError, TypeError, ValueError):
-        pass
-    return _UNUSUAL
-
-
 def read(line: bytes) -> Heard:
     """What a connector's line means."""
     try:
@@ -169,7 +146,6 @@ def reply(response: Response) -> Reply:
 
 
 _NO_FILES: Mapping[str, str] = {}
-_UNUSUAL = (-1, Result({}, _NO_FILES))
 
 
 def _files(value: object) -> Mapping[str, str] | None:

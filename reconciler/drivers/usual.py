@@ -1,0 +1,34 @@
+"""The usual line of a connector, read in one go: a success without files. Pure.
+
+Every other line is for ``upstream``, which reads this one too and finds the same in it: a test holds both to it.
+"""
+
+from reconciler.model.calls import Result
+from reconciler.wire import strict
+
+_KEYS = 3  # jsonrpc, id, result
+_NOTHING = (-1, Result({}, {}))
+
+
+def answer(line: bytes) -> tuple[int, Result]:
+    """The number and the result of a line; -1: it is not of the usual shape, or breaks the rules of a line."""
+    try:
+        value = strict.read(line)
+        result = value["result"]
+        structured = result["structuredContent"]
+        number = value["id"]
+        if (
+            type(number) is int
+            and type(structured) is dict
+            and value["jsonrpc"] == "2.0"
+            and len(value) == _KEYS
+            and "isError" not in result
+            and "_meta" not in result
+        ):
+            return number, Result(structured, _NO_FILES)
+    except (KeyError, TypeError, ValueError):
+        pass
+    return _NOTHING
+
+
+_NO_FILES: dict[str, str] = {}  # one for all: nobody changes it
