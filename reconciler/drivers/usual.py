@@ -1,6 +1,6 @@
 """The usual line of a connector, read in one go: a success without files. Pure.
 
-Every other line is for ``upstream``, which reads this one too and finds the same in it: a test holds both to it.
+Every other line is for ``upstream``, which reads this one too and finds the same: a test holds both to it.
 """
 
 from reconciler.model.calls import Result
@@ -11,7 +11,7 @@ _NOTHING = (-1, Result({}, {}))
 
 
 def answer(line: bytes) -> tuple[int, Result]:
-    """The number and the result of a line; -1: it is not of the usual shape, or breaks the rules of a line."""
+    """The number and the result of a line; -1: it is of another shape, or breaks a rule."""
     try:
         value = strict.read(line)
         result = value["result"]
