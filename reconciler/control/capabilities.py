@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,20 @@ class Standings:
         self._recovered: dict[str, float] = {}
         self._withdrawn: dict[str, float] = {}  # bindings
         self._returned: dict[str, float] = {}
+        self._remembered: dict[str, float] = {}  # what an earlier controller wrote down, until it is used
+
+    def remember(self, routes: AgentRoutes, told: bytes) -> None:
+        """Take since when things are missing from a sheet that an earlier controller wrote; anything else
+        than a sheet tells nothing.
+        """
+        try:
+            for one in orjson.loads(told)["interfaces"]:
+                route = routes.routes.get(str(one["interface"]).partition("/")[0])
+                since = datetime.fromisoformat(one["since"]).timestamp()
+                if route is not None and one["state"] == "missing":
+                    self._remembered[route.binding] = min(since, self._now())
+        except (ValueError, TypeError, LookupError, OverflowError):
+            return
 
     def stand(self, route: Route) -> Stand:
         """How a route stands now. One that was pinned closed stays so, whatever became of its binding."""
@@ -63,9 +78,11 @@ class Standings:
         """Take the bindings that serve nobody now, and the instances there are: others are forgotten."""
         before, now = self._withdrawn, self._now()
         if before.keys() != withdrawn.keys():
-            self._withdrawn = {name: before.get(name, now) for name in withdrawn}
+            known_since = self._remembered | before
+            self._withdrawn = {name: known_since.get(name, now) for name in withdrawn}
             self._returned |= dict.fromkeys(before.keys() - withdrawn.keys(), now)
             self.changed()
+        self._remembered = {}
         for forgotten in (self._troubled, self._recovered):
             for name in [name for name in forgotten if name not in known]:
                 del forgotten[name]
@@ -83,6 +100,13 @@ class Sheet:
     @property
     def path(self) -> Path:
         return self.folder / SHEET
+
+    def read(self) -> bytes:
+        """What it says now; b"" where there is none."""
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return b""
 
     def write(self, stand: Callable[[Route], Stand]) -> None:
         """Have it on disk as things stand; nothing happens where it says so already. A folder that is gone is

@@ -78,6 +78,7 @@ class Doorkeeper:
         for session in sessions:
             if session.standing:
                 continue
+            self.standings.remember(session.routes, self._sheet(session).read())
             try:
                 await self._open_door(session)
             except (OSError, ValueError) as error:  # one session is no reason to serve nobody
@@ -150,6 +151,8 @@ class Doorkeeper:
     async def close_all(self) -> None:
         """Close every door; the sessions' files stay, for the controller that comes next."""
         self._departures.close()
+        if self._telling is not None:
+            self._telling.cancel()
         for agent in list(self._standing):
             await self._close_standing(agent)
         for session in self._sessions.all():

@@ -138,7 +138,8 @@ def _reached(ask: _Ask, settings: usage.Settings, job: Job) -> int:
     if not ask.binding:
         return _over(_door(ask, settings), ask, settings, job)
     control = client.Client(settings.config)
-    opened = control.ask("session.open", {"binding": ask.binding, "scope": [typing_of.here()]})
+    asked: lines.Json = {"binding": ask.binding, "scope": [typing_of.here()], "withCaller": True}
+    opened = control.ask("session.open", asked)
     code = 1
     try:
         code = _over(str(opened.get("services")), ask, settings, job)

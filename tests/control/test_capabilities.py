@@ -72,6 +72,37 @@ def test_what_was_withdrawn_is_missing_until_it_is_back() -> None:
     assert told.changes == 3
 
 
+def test_since_when_it_is_missing_outlives_the_controller(tmp_path: Path) -> None:
+    told = Told()
+    told.standings.follow({"vendor-x": "the binding is suspended"}, {})
+    sheet(tmp_path).write(told.standings.stand)
+    again = Told()
+    again.now += 5_000
+    again.standings.remember(ROUTES, sheet(tmp_path).read())
+    again.standings.follow({"vendor-x": "the binding is suspended"}, {})
+    assert again.stands() == told.stands() == ("missing", 1_001.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b'{"interfaces": [1]}',
+        b'{"interfaces": [{"interface": "echo/v1", "state": "missing", "since": "soon"}]}',
+        b'{"interfaces": [{"interface": "echo/v1", "state": "missing", "since": "9999-01-01T00:00:00Z"}]}',
+        b'{"interfaces": [{"interface": "other/v1", "state": "missing", "since": "2026-01-01T00:00:00Z"}]}',
+    ],
+)
+def test_anything_else_than_a_sheet_says_nothing(text: bytes) -> None:
+    told = Told()
+    told.standings.remember(ROUTES, text)
+    told.standings.follow({"vendor-x": "the binding is suspended"}, {})
+    state, since = told.stands()
+    assert state == "missing"
+    assert since >= 1_001.0
+
+
 def test_what_was_pinned_closed_stays_missing_whatever_became_of_its_binding() -> None:
     assert Told().standings.stand(replace(ROUTE, suspended="unpaid")).state == "missing"
 

@@ -114,7 +114,7 @@ def test_a_binding_gets_a_session_of_its_own_which_is_closed(world: World) -> No
         assert world.handler("call", "ocr_missing", "--binding", "ocr-fast").code == 2
     told = [(message["method"], message["params"]) for message in asked]
     once = [
-        ("session.open", {"binding": "ocr-fast", "scope": [str(world.root)]}),
+        ("session.open", {"binding": "ocr-fast", "scope": [str(world.root)], "withCaller": True}),
         ("session.close", {"session": "abc"}),
     ]
     assert told == once * 2
