@@ -26,8 +26,8 @@ Usage: handler run AGENT [--sandbox [--ro PATH]… [--env NAME]…] [-- CMD [ARG
 Runs CMD with the services of AGENT: opens a session, starts CMD in this terminal, and ends the session with
 it. Without CMD: the harness that the agent's file names. A harness is told of the services by files and
 arguments of this run alone. Other programs find them by HANDLER_SERVICES (one socket for all),
-HANDLER_SESSION and HANDLER_CAPABILITIES (a file that says what is served, and how it stands); 'handler call' and
-'handler-service' inside use that session without being told.
+HANDLER_SESSION and HANDLER_CAPABILITIES (a file that says what is served, and how it stands);
+'handler call' and 'handler-service' inside use that session without being told.
 
   --sandbox   CMD sees the agent's scope, its own installation and the system's programs; a private, empty
               home; none of your variables, and no network but the hosts of the agent's sandbox.egress
