@@ -9,6 +9,7 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -55,11 +56,20 @@ _SOCKET_PATH = 107
 
 # For so long a thread that computes (a look, the drawing of statuses) may keep the loop from a call, and the
 # loop keep it from going on after each file it wrote. With Python's own 5 ms, both took ten times as long.
+_DESCRIPTORS = 2**16  # more than a configuration of ten thousand agents needs
 _SWITCH_S = 0.0005
 
 
 class CannotStart(Exception):  # noqa: N818 - a verdict in words for a person
     """The controller cannot run here; the text says why and what to do."""
+
+
+def _have_descriptors() -> None:
+    """Have as many descriptors as we may: each agent's door takes some, each of its connections one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def run(config: Path, surroundings: Outside | None = None) -> int:
@@ -72,6 +82,7 @@ def run(config: Path, surroundings: Outside | None = None) -> int:
             place.claim()
             _LOG.info("handler %s controls %s (state %s)", __version__, place.config, place.state)
             sys.setswitchinterval(_SWITCH_S)
+            _have_descriptors()
             outside = surroundings or Outside()
             anyio.run(_serve, place, mine, outside, backend="asyncio", backend_options={"use_uvloop": True})
     except (lock.Held, folders.Foreign, CannotStart, OSError) as error:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from reconciler.router import answers, mcp, straight
 from reconciler.router.flight import Desk, Exchange, Flight, Flying
 from reconciler.router.guest import Guest, Served
-from reconciler.router.peers import Peer, is_own, peer_of
+from reconciler.router.peers import Peer, is_own, is_scarce, peer_of
 from reconciler.wire import jsonrpc
 from reconciler.wire.framing import MAX_LINE, Framer, Oversized
 from reconciler.wire.jsonrpc import Id
@@ -28,6 +28,7 @@ _MAX_REFUSED_LINE = 64 * 1024
 _LONG = 256 * 1024  # bytes of an unfinished line that few agents ever send
 _MAX_UNREAD = 8 * 2**20  # bytes that a stalled agent may leave unread…
 _STALL_S = 1.0  # …for longer than this
+_MOST_UNREAD = 128 * 2**20  # bytes that it may leave unread at all: answers to many calls may end at once
 _MAX_STALL_S = 10.0
 _IN_USE = "a request with this id is still running"
 _TOO_LONG = f"a line has more than {MAX_LINE} bytes"
@@ -54,8 +55,8 @@ class Connection(asyncio.Protocol):
     """One connection, from its first byte to its last."""
 
     __slots__ = (
-        "_backlog", "_closing", "_desks", "_exchange", "_face", "_framer", "_house", "_peer", "_refused",
-        "_stalled_at", "_transport", "ended", "flights", "listens", "socket_name", "ways",
+        "_backlog", "_closing", "_desks", "_exchange", "_face", "_framer", "_house", "_is_turning", "_peer",
+        "_refused", "_stalled_at", "_transport", "ended", "flights", "listens", "socket_name", "ways",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, house: House, socket_name: str) -> None:
@@ -73,6 +74,7 @@ class Connection(asyncio.Protocol):
         self.flights: dict[Id, Flying] = {}
         self.listens: dict[Id, mcp.Listen] = {}
         self._backlog: deque[bytes | Oversized] = deque()
+        self._is_turning = False  # a turn of the backlog is on its way
         self._stalled_at: float | None = None
         self._closing = False
 
@@ -81,8 +83,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
-        peer = peer_of(transport.get_extra_info("socket"))
-        if not is_own(peer):
+        ours = transport.get_extra_info("socket")
+        peer = peer_of(ours)
+        if is_scarce(ours) or not is_own(peer):
             self._transport.abort()
             return
         self._peer = peer
@@ -107,7 +110,8 @@ class Connection(asyncio.Protocol):
         if self._backlog or len(lines) > _TURN:
             self._backlog.extend(lines)
             self._pause()
-            asyncio.get_running_loop().call_soon(self._take_turn)
+            if not self._is_turning:
+                self._turn_soon()
             return
         for line in lines:
             self._hear(line)
@@ -140,8 +144,12 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._stalled_at = None
-        if not self._backlog and not self._closing:
+        if self._closing:
+            return
+        if not self._backlog:
             self._transport.resume_reading()
+        elif not self._is_turning:
+            self._turn_soon()
 
     # what flights call
 
@@ -195,13 +203,20 @@ class Connection(asyncio.Protocol):
         poll.register(found.fileno(), 0)
         return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
 
+    def _turn_soon(self) -> None:
+        self._is_turning = True
+        asyncio.get_running_loop().call_soon(self._take_turn)
+
     def _take_turn(self) -> None:
+        self._is_turning = False
+        if self._stalled_at is not None:
+            return  # what it asks for next would only be more that it does not read
         for _ in range(min(_TURN, len(self._backlog))):
             self._hear(self._backlog.popleft())
         if self._closing:
             return
         if self._backlog:
-            asyncio.get_running_loop().call_soon(self._take_turn)
+            self._turn_soon()
         elif self._stalled_at is None:
             if self.ended and not self.flights:
                 self._close()
@@ -281,6 +296,8 @@ class Connection(asyncio.Protocol):
 
     def _is_stuck(self, since: float) -> bool:
         unread = self._transport.get_write_buffer_size()
+        if unread > _MOST_UNREAD:
+            return True
         return unread > _MAX_UNREAD and self._exchange.clock() - since > _STALL_S
 
     def _pause(self) -> None:

@@ -32,6 +32,8 @@ from reconciler.router.handoff import HandOff
 from reconciler.router.telling import Teller
 from reconciler.wire.jsonrpc import Id
 
+_LARGE = 64 * 1024  # bytes of a call; as many smaller ones as may wait are no burden
+_MAX_QUEUED = 32 * 2**20  # bytes of the calls of one session and interface that wait
 _THREADS = 4  # for files: reading and hashing keep two cores busy
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
@@ -55,6 +57,10 @@ class Desk:
         self.agent = routes.agent
         self._interface = str(route.interface)
         self._instance = str(route.instance)
+
+    def queued_bytes(self) -> int:
+        """What the calls that wait hold."""
+        return sum(flight.in_bytes for flight in self.queue)
 
     def next_turn(self) -> None:
         """Let waiting calls begin while there is room; one whose time is up does not begin any more."""
@@ -245,6 +251,8 @@ class Flight:
                     desk.exchange.dispatch.open_lane(desk.route.instance, self._lane_came)
                 else:
                     self._hand_over(lane)
+            case Turn() if self.in_bytes > _LARGE and desk.queued_bytes() + self.in_bytes > _MAX_QUEUED:
+                self.go_on(Refusal("limit", f"{_MAX_QUEUED} bytes of calls that wait"))
             case Turn():
                 desk.queue.append(self)
             case Look():

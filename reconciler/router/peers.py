@@ -5,6 +5,7 @@ door's ``pin``, which the control room brings.
 """
 
 import os
+import resource
 import socket
 import struct
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 from reconciler.model.routes import AgentRoutes
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_RESERVED = 32  # descriptors
 _PARENT, _START = 1, 19  # fields of /proc/PID/stat after the command's closing bracket
 
 
@@ -59,6 +61,14 @@ def peer_of(connection: socket.socket) -> Peer:
     parent = int(fields[_PARENT]) if fields else 0
     above = _stat(parent) if parent else None
     return Peer(pid, uid, parent if above else 0, int(above[_START]) if above else 0)
+
+
+def is_scarce(connection: socket.socket) -> bool:
+    """Whether descriptors run out: the lowest that was free went to this connection. The last few are for
+    status files, the journal and the processes that run.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft != resource.RLIM_INFINITY and connection.fileno() >= soft - _RESERVED
 
 
 def is_own(peer: Peer) -> bool:
