@@ -29,7 +29,7 @@ class Service:
     name: str
     command: tuple[str, ...]
     timeout_s: float
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def wait_s(self) -> int:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL)
-_ON_THE_LINE = re.compile(r"(?:[ \t]*/\*(?:(?!\*/)[^\n])*\*/)*(?:[ \t]*//[^\n]*)?(?=[ \t]*\r?\n)")
+_ON_THE_LINE = re.compile(r"(?:[ \t]*/\*(?:(?!\*/)[^\n])*\*/)*(?:[ \t]*//[^\n]*?)?(?=[ \t\r]*\n)")
+
+_SPACE = " \t\r\n"  # what JSON knows as space; a comment may end in another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def _dumped(value: Any) -> str:
 
 
 def _cut(text: str, here: _Object, member: _Member, tail: str) -> str:
-    start = len(text[: member.start].rstrip())
+    start = len(text[: member.start].rstrip(_SPACE))
     if member.comma >= 0:
         return text[:start] + text[member.end : member.comma] + text[member.comma + 1 :]
     before = [one for one in here.members if one.end <= member.start]

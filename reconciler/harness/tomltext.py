@@ -126,7 +126,7 @@ def _out_of(data: bytes, value: Node, named: str, name: str) -> bytes:
         found = inside.get("x", {}).get(named) == name if named else _parts(item) == (name,)
         if not found:
             continue
-        start, end = len(data[: item.start_byte].rstrip()), item.end_byte
+        start, end = len(data[: item.start_byte].rstrip(b" \t\r\n")), item.end_byte
         after, before = _comma(item.next_sibling), _comma(item.prev_sibling)
         if after is not None:
             return data[:start] + data[end : after.start_byte] + data[after.end_byte :]

@@ -111,6 +111,19 @@ def _object(draw: st.DrawFn, depth: int) -> str:
     return "{" + ",".join(parts) + last + draw(_SPACE) + "}"
 
 
+@pytest.mark.parametrize("inside", ["", '"a": 1', '"a": 1,'])
+@pytest.mark.parametrize("end", [" \t\n", "\r\n", " \u00a0\r\n  ", " {\n", "\n\n"])
+@pytest.mark.parametrize("comment", ["// x", "/* } */", "/* a */ /* b */ // c", "//"])
+def test_a_comment_behind_a_brace_stays_there_with_its_line_end(comment: str, end: str, inside: str) -> None:
+    line = f"{comment}{end}" if "//" in comment or (end.isascii() and "{" not in end) else f"{comment}\n"
+    for text in (f'{{"mcpServers": {{ {line}{inside}}} }}', f"{{{line}{inside} }}"):
+        made, tail = jsontext.given(text, PATH, {"ocr": 1})
+        assert reading.values(made.encode(), "x.json")["mcpServers"]["ocr"] == 1
+        path, name = (PATH, "ocr") if "mcpServers" in text else ((), "mcpServers")
+        assert jsontext.taken(made, path, [name], tail) == text
+        assert "\r\r" not in made
+
+
 @over(_texts(), st.sets(st.sampled_from(["ocr", "llm", "web"]), min_size=1))
 def test_any_text_is_as_it_was_once_ours_is_out_again(text: str, names: set[str]) -> None:
     before: dict[str, Any] = reading.values(text.encode(), "x.json")
