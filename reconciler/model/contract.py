@@ -8,6 +8,7 @@ not
 decided here but in ``admission.interfaces``.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -69,7 +70,13 @@ class Tool:
 
     def output_fault(self, structured: object) -> str | None:
         """The first fault of an answer as one clause naming the field, or None."""
-        return None if self._check_out.is_valid(structured) else _outside(self._check_out, structured)
+        if self._check_out.is_valid(structured):
+            return None
+        return _outside(self._check_out, structured, "the answer")
+
+    def input_rule(self, arguments: Mapping[str, Any]) -> str:
+        """What ``input_fault`` says, in the schema's words alone: for records, which hold no payload."""
+        return _outside(self._check_in, arguments, "the input")
 
 
 class Contract:
@@ -126,7 +133,7 @@ def file_fields(schema: Mapping[str, Any]) -> tuple[FileField, ...]:
     """The top-level properties of an input schema that name files, arrays of names included."""
     found = []
     for name, prop in schema.get("properties", {}).items():
-        for many, node in ((False, prop), (True, prop.get("items"))):
+        for many, node in ((False, prop), (True, prop.get("items") if isinstance(prop, Mapping) else None)):
             if isinstance(node, Mapping) and node.get("format") in (FILE_IN, FILE_OUT):
                 found.append(FileField(name, node["format"] == FILE_OUT, many))
     return tuple(found)
@@ -192,35 +199,53 @@ _WORDS = {
 }
 
 
+def _first_error(
+    validator: jsonschema_rs.Draft202012Validator, instance: object
+) -> jsonschema_rs.ValidationError | None:
+    """The first error alone: collecting those of 100,000 wrong elements took two seconds."""
+    try:
+        validator.validate(instance)
+    except jsonschema_rs.ValidationError as error:
+        return error
+    return None
+
+
 def _first(validator: jsonschema_rs.Draft202012Validator, instance: object) -> str:
-    error = next(iter(validator.iter_errors(instance)))
+    error = _first_error(validator, instance)
+    if error is None:
+        return "the input breaks its schema"
     where = _field(error.instance_path)
     match error.kind:
         case jsonschema_rs.ValidationErrorKind.Required(property=name):
             return f"{_field([*error.instance_path, name])} is missing"
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
-            inner = _field([*error.instance_path, str(names[0])[:64]])
-            return f"{inner} {NOT_A_FIELD}"
+            return f"{_field([*error.instance_path, str(names[0])])} {NOT_A_FIELD}"
         case _:
             pass
-    rule = str(error.schema_path[-1]) if error.schema_path else "schema"
-    return f"{where} {_WORDS.get(rule, f'breaks the rule {rule}')}"
+    return f"{where} {_rule(error.schema_path)}"
 
 
-def _outside(validator: jsonschema_rs.Draft202012Validator, instance: object) -> str:
-    """The first fault of an answer, by the schema's own names: a name of the answer could hold payload."""
-    error = next(iter(validator.iter_errors(instance)))
-    where = _schema_field(error.schema_path)
+def _outside(validator: jsonschema_rs.Draft202012Validator, instance: object, whole: str) -> str:
+    """The first fault by the schema's own names: a name of the instance could hold payload."""
+    error = _first_error(validator, instance)
+    if error is None:
+        return f"{whole} breaks its schema"
+    where = _schema_field(error.schema_path[:-1]) or whole
     match error.kind:
         case jsonschema_rs.ValidationErrorKind.Required(property=name):
             return f"{where}: {name} is missing"
         case _:
             pass
-    rule = str(error.schema_path[-1]) if error.schema_path else "schema"
-    return f"{where} {_WORDS.get(rule, f'breaks the rule {rule}')}"
+    return f"{where} {_rule(error.schema_path)}"
+
+
+def _rule(schema_path: Sequence[object]) -> str:
+    rule = str(schema_path[-1]) if schema_path else "schema"
+    return _WORDS.get(rule, f"breaks the rule {rule}")
 
 
 def _schema_field(path: Sequence[object]) -> str:
+    """Where a schema's path leads in an instance: ``pages[].text``, and ``.*`` for any value of a map."""
     text, parts = "", iter(path)
     for part in parts:
         if part == "properties":
@@ -228,11 +253,20 @@ def _schema_field(path: Sequence[object]) -> str:
             text += f".{name}" if text else name
         elif part == "items":
             text += "[]"
-    return text or "the answer"
+        elif part == "additionalProperties":
+            text += ".*"
+    return text
 
 
 def _field(path: Sequence[object]) -> str:
+    """A place in an instance, short and on one line: a name in it may be whatever its author made up."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text or "the input"
+        name = part if isinstance(part, int) else _UNSEEN.sub("?", str(part)[:_MAX_NAME])
+        text += f"[{name}]" if isinstance(part, int) else f".{name}" if text else str(name)
+    return (text if len(text) <= _MAX_PLACE else f"{text[:_MAX_PLACE]}…") or "the input"
+
+
+_MAX_NAME = 64
+_MAX_PLACE = 256
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
