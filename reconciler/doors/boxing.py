@@ -125,7 +125,6 @@ def _box(
     paths += [os.path.dirname(link) for link in found.links if not link.startswith(_PATH)]
     own = {"PATH": ":".join(dict.fromkeys((*paths, *_PATH)))}
     given = {**own, **start[1], **_kept(wish.kept)}
-    address = f"http://{netns.HOST}:{netns.PORT}" if proxied else ""
     box = Box(
         home=home,
         cwd=_cwd(scope, visible, home),
@@ -134,7 +133,7 @@ def _box(
         links=tuple(found.links.items()),
         covered=tuple(one for one in dict.fromkeys(ours) if agenthost.within(one, visible)),
         session=_session(session),
-        variables=tuple(agentbox.variables(os.environ, given, home, address).items()),
+        variables=tuple(agentbox.variables(os.environ, given, home, proxied=proxied).items()),
     )
     return box, scope, program
 

@@ -15,11 +15,12 @@ can start.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from reconciler.runtime import wayout
+
 HOST_NAME = "sandbox"
 _SHM_BYTES = 64 * 2**20
 _HOME_BYTES = 2 * 2**30  # a harness unpacks itself there
 _TMP_BYTES = 2 * 2**30
-_WAY_OUT = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 _KEPT = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "LANG", "LANGUAGE", "TZ")
 _KEPT_STARTS = ("LC_",)
 
@@ -110,10 +111,10 @@ def command(interpreter: str, start: Start) -> tuple[str, ...]:
 
 
 def variables(
-    outer: Mapping[str, str], given: Mapping[str, str], box_home: str, proxy: str
+    outer: Mapping[str, str], given: Mapping[str, str], box_home: str, *, proxied: bool
 ) -> dict[str, str]:
     """The whole environment inside: of ``outer`` the words of terminal and language alone, then what is
-    ``given``. ``proxy`` is the address of the way out, "" where there is none.
+    ``given``; ``proxied`` where there is a way out.
     """
     kept = {name: value for name, value in outer.items() if name in _KEPT or name.startswith(_KEPT_STARTS)}
     own = {
@@ -123,11 +124,7 @@ def variables(
         "SHELL": "/bin/sh",
         "TMPDIR": "/tmp",  # noqa: S108 - in the sandbox
     }
-    way_out = dict.fromkeys(_WAY_OUT, proxy) if proxy else {}
-    if proxy:
-        inside = "localhost,127.0.0.1,::1"
-        way_out |= {"NO_PROXY": inside, "no_proxy": inside, "NODE_USE_ENV_PROXY": "1"}
-    return {"LANG": "C.UTF-8"} | kept | own | dict(given) | way_out
+    return {"LANG": "C.UTF-8"} | kept | own | dict(given) | (wayout.variables() if proxied else {})
 
 
 def identity(uid: int, gid: int, home: str) -> Mapping[str, str]:

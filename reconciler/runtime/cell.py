@@ -8,13 +8,14 @@ import asyncio
 import os
 import shutil
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from reconciler.model.recipes import SandboxPolicy
-from reconciler.runtime import host, leftovers, sandbox, seccomp, sockets
+from reconciler.runtime import host, leftovers, netns, sandbox, seccomp, sockets
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.process import NotStartedError, Order, Process, spawn
 from reconciler.runtime.ringlog import Reader, RingLog
@@ -49,6 +50,10 @@ class Endpoint:
             os.close(number)
 
 
+# Serves what comes through a listening socket inside the sandbox's network; gives what ends that.
+WayOut = Callable[[socket.socket], Awaitable[Callable[[], None]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Where and under whose name a cell is made. ``folder`` is ``<run>/i/<instance>``."""
@@ -57,6 +62,7 @@ class Site:
     owner: str
     limits: Limits
     log: RingLog
+    way_out: WayOut | None = None  # None: no network at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ class Cell:
     endpoint: Endpoint
     reader: Reader
     folder: Path
+    served: ExitStack  # what serves it from outside, until its end
 
     def stands(self) -> bool:
         """Whether its folder, inbox and socket lie where they were put."""
@@ -80,7 +87,10 @@ class Cell:
             return False
 
     def clear(self) -> None:
-        """After its end: the last words go to the log, the folder away. The endpoint stays open."""
+        """After its end: its way out closes, the last words go to the log, the folder away. The endpoint
+        stays open.
+        """
+        self.served.close()
         self.reader.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -96,8 +106,11 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
         read, write = os.pipe()
         reader = Reader(read, site.log)
         undo.callback(reader.close)
+        served = undo.enter_context(ExitStack())
         try:
-            process = await _spawned(site, place, policy, (folder, write))
+            process = await _spawned(
+                site, place, policy, (folder, write), built=partial(_served, site, served)
+            )
         finally:
             os.close(write)
         undo.callback(process.cut)
@@ -106,11 +119,22 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
         except OSError as fault:
             raise NotStartedError(f"it ended as soon as it ran: {fault.strerror}") from None
         undo.pop_all()
-    return Cell(process, endpoint, reader, site.folder)
+    return Cell(process, endpoint, reader, site.folder, served)
+
+
+async def _served(site: Site, served: ExitStack, inner: int) -> None:
+    """Open the one way out of a sandbox that stands and does not run yet, where it has one."""
+    if site.way_out is not None:
+        served.callback(await site.way_out(await netns.listener(inner)))
 
 
 async def _spawned(
-    site: Site, place: sandbox.Place, policy: SandboxPolicy, numbers: tuple[int, int]
+    site: Site,
+    place: sandbox.Place,
+    policy: SandboxPolicy,
+    numbers: tuple[int, int],
+    *,
+    built: Callable[[int], Awaitable[None]],
 ) -> Process:
     """Spawn behind a socket that already listens; ``numbers`` are the folder and the output pipe."""
     machine, (folder, write) = host.survey(), numbers
@@ -123,6 +147,7 @@ async def _spawned(
             seccomp=seccomp.program(os.uname().machine),
             listener=listener.fileno(),
             output=write,
+            built=built,
         )
         try:
             return await spawn(order, partial(site.limits.group, site.folder.name, policy))

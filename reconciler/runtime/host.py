@@ -24,6 +24,12 @@ _SHARED = (
     "/usr/lib/locale/C.utf8",
     "/usr/share/zoneinfo",
 )
+_BUNDLES = (  # where distributions keep the certificates of authorities, as one file
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 _PLAIN_PREFIXES = (Path("/usr"), Path("/usr/local"))
 _LINKED = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
 _LOADER_S = 10  # asking the dynamic loader takes milliseconds
@@ -87,6 +93,12 @@ def readable(path: str) -> sandbox.Need:
         raise Missing(f"'{path}', which sandbox.read names, is not on this machine")
     inside = dict.fromkeys((real,) if path.startswith(_MERGED) else (real, path))
     return sandbox.Need(mounts=tuple((real, place) for place in inside))
+
+
+def certificates() -> sandbox.Need | None:
+    """The bundle of certificates that this machine trusts, at one place inside; None when there is none."""
+    found = next((path for path in _BUNDLES if Path(path).is_file()), None)
+    return sandbox.Need(mounts=((str(Path(found).resolve()), _BUNDLES[-1]),)) if found else None
 
 
 def _bwrap() -> Path | None:

@@ -15,7 +15,8 @@ import subprocess
 import sys
 from contextlib import ExitStack, suppress
 
-HOST, PORT = "127.0.0.1", 3128
+from reconciler.runtime.wayout import HOST, PORT
+
 BACKLOG = 64
 _PATIENCE_S = 10.0  # a child that starts, and three system calls
 _GET_USERNS = 0xB701  # NS_GET_USERNS of linux/nsfs.h: the user namespace that owns a namespace

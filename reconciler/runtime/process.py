@@ -16,7 +16,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,7 @@ class Order:
     seccomp: bytes
     listener: int
     output: int  # standard output and error, one pipe
+    built: Callable[[int], Awaitable[None]] | None = None  # gets the inner process, before anything runs
 
 
 class Process:
@@ -157,7 +158,10 @@ async def spawn(order: Order, bounds: Callable[[], Group]) -> Process:
         try:
             async with asyncio.timeout(_SET_UP_S):
                 group = bounds()
-                process.adopt(_child_pid(await _until(told, b"}")), group)
+                inner = _child_pid(await _until(told, b"}"))
+                process.adopt(inner, group)
+                if order.built is not None:
+                    await order.built(inner)
                 os.write(unblock, b"1")
                 if not await _until(runs, b"1"):
                     raise NotStartedError("the interpreter did not start")

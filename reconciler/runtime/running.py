@@ -9,9 +9,11 @@ that no number is used again under it.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from operator import is_
 from pathlib import Path
 
@@ -43,6 +45,16 @@ class Unready(Exception):  # noqa: N818 - it is an answer: there is no process n
 _LOG = logging.getLogger("handler.runtime")
 
 
+# Serves the one way out of a recipe's sandbox, by its egress; gives what ends that. ValueError: it cannot.
+ProxyFor = Callable[[Recipe, socket.socket], Awaitable[Callable[[], None]]]
+
+
+async def no_way_out(recipe: Recipe, listener: socket.socket) -> Callable[[], None]:
+    """Where nobody serves it, a connector that wants a network does not start."""
+    listener.close()
+    raise NotStartedError("nothing serves its network here")
+
+
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """What all instances of one supervisor share."""
@@ -57,6 +69,7 @@ class Workshop:
     walls: Callable[[], asyncio.Future[Walls]]
     log: Callable[[str], RingLog]
     event: Callable[[InstanceSeen], None]
+    way_out: ProxyFor
     stirred: Callable[["Running"], None] = lambda unit: None  # one is no more as it was declared
 
 
@@ -249,7 +262,9 @@ class Running:
             self._walls = (await asyncio.shield(self._shop.walls())).standing
             place = self._place()
             self._become(self._state.started(self._loop.time()))
-            site = Site(self._shop.run / self.name, self._shop.owner, self._shop.limits, self._log)
+            way_out = partial(self._shop.way_out, self.recipe) if self.recipe.egress else None
+            shop = self._shop
+            site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, way_out)
             made = await cell.opened(site, place, self.recipe.sandbox)
         except (SandboxUnavailable, host.Missing) as fault:
             raise self._refuse("SandboxUnavailable", str(fault)) from None
@@ -283,7 +298,11 @@ class Running:
         environment = shop.environments.path(recipe.environment) if recipe.environment else None
         if recipe.environment and environment is None:
             raise ValueError("what it needs is not installed")
-        programs = tuple(host.program(name) for name in recipe.sandbox.programs)
+        needs = [*map(host.program, recipe.sandbox.programs), *map(host.readable, recipe.sandbox.read)]
+        variables = dict(sandbox.variables(recipe))
+        if recipe.egress and (bundle := host.certificates()) is not None:
+            needs.append(bundle)
+            variables["SSL_CERT_FILE"] = bundle.mounts[0][1]
         return sandbox.Place(
             app=str(code),
             entry=recipe.entry,
@@ -291,8 +310,8 @@ class Running:
             environment=str(environment or ""),
             inbox=str(shop.run / self.name / "in"),
             uid=shop.identities.uid(recipe.connector) if host.survey().root else os.geteuid(),
-            variables=sandbox.variables(recipe),
-            needs=programs + tuple(host.readable(path) for path in recipe.sandbox.read),
+            variables=tuple(sorted(variables.items())),
+            needs=tuple(needs),
         )
 
     def _refuse(self, reason: Reason, message: str) -> Unready:

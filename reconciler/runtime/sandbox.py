@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from reconciler.model.recipes import Recipe, SandboxPolicy
+from reconciler.runtime import wayout
 
 LISTENER_FD = 3  # where the connector finds its listening socket, whatever the number outside
 _RUN = "/run/connector"
@@ -100,6 +101,7 @@ def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
     for name, _ in recipe.settings:
         if name in _OWN_NAMES or name.startswith(_STEERING):
             raise ValueError(f"the setting's variable '{name}' belongs to the sandbox")
+    own |= wayout.variables() if recipe.egress else {}
     return tuple(sorted((dict(recipe.settings) | own).items()))
 
 

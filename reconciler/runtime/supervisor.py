@@ -28,7 +28,7 @@ from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
 from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.roll import Roll
-from reconciler.runtime.running import Running, Unready, Workshop
+from reconciler.runtime.running import ProxyFor, Running, Unready, Workshop, no_way_out
 from reconciler.runtime.walls import Walls, probe
 
 _CLOSE_TRIES = 50  # ten milliseconds apart: the kernel counts a dead process a little longer
@@ -59,7 +59,15 @@ class Altered:
 class Supervisor:
     """Keeps declared instances. Made inside a running loop, in the main thread; ``close`` leaves nothing."""
 
-    def __init__(self, folders: RuntimeFolders, *, event: Callable[[InstanceSeen], None], kit: Path) -> None:
+    def __init__(
+        self,
+        folders: RuntimeFolders,
+        *,
+        event: Callable[[InstanceSeen], None],
+        kit: Path,
+        way_out: ProxyFor = no_way_out,
+    ) -> None:
+        """``way_out`` serves the network of connectors that list what they may reach."""
         if threading.current_thread() is not threading.main_thread():
             raise Bug("a supervisor lives in the main thread: sandboxes die with the thread that spawns them")
         self._loop = asyncio.get_running_loop()
@@ -92,6 +100,7 @@ class Supervisor:
             walls=self._probed,
             log=self._log,
             event=event,
+            way_out=way_out,
             stirred=self._roll.stirred,
         )
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from reconciler.runtime import host, netns
+from reconciler.runtime import host, netns, wayout
 
 pytestmark = pytest.mark.slow
 
@@ -76,9 +76,9 @@ def answered(listener: socket.socket) -> bytes:
 def test_what_is_inside_reaches_the_socket_and_what_is_outside_does_not(form: tuple[str, ...]) -> None:
     with blocked(form, ASKS) as (pid, unblock, child):
         listener = asyncio.run(netns.listener(pid))
-        assert listener.getsockname() == (netns.HOST, netns.PORT)
+        assert listener.getsockname() == (wayout.HOST, wayout.PORT)
         with pytest.raises(OSError):
-            socket.create_connection((netns.HOST, netns.PORT), 1)
+            socket.create_connection((wayout.HOST, wayout.PORT), 1)
         os.write(unblock, b"1")
         assert answered(listener) == b"from inside"
         assert child.wait(30) == 0
