@@ -114,8 +114,6 @@ def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:
     runs = connectors.runtime(resource)
     if runs is not None and runs not in _BUILT_RUNTIMES:
         yield Absence(("runtime",), needed=True)
-    if spec.egress:
-        yield Absence(("egress",), needed=True)
     if spec.sandbox.gpu:
         yield Absence(("sandbox", "gpu"), needed=True)
     for name, slot in spec.secret_slots.items():

@@ -30,6 +30,7 @@ from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.journal import Journal
+from reconciler.control.leaving import Leaving
 from reconciler.control.looking import Looker
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
@@ -165,7 +166,9 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
     """The rooms, joined: the controller, and whom its rooms ask and tell."""
     journal = Journal(place.state, time.time)
     news = _News()
-    supervisor = Supervisor(RuntimeFolders(place.state, place.run), event=news.instance, kit=looking.KIT)
+    laid = RuntimeFolders(place.state, place.run)
+    leaving = Leaving(journal)
+    supervisor = Supervisor(laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve)
     dispatcher = Dispatcher(supervisor, recipe=news.recipe)
     withdrawn = Withdrawn(dispatcher)
     sessions = Sessions(place.state / "sessions", now=time.time, token=lambda: secrets.token_hex(6))

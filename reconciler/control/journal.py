@@ -4,8 +4,8 @@
 repeated: a line says how often they were heard so far (``count``) and when last, and comes at most every half
 minute.
 A full file goes aside, in the place of the one before it: two of 8 MiB. Of calls ``callbook`` keeps one line
-each. A line is written whole or, on a full disk, not at all; what is lost is counted and said. No record
-holds a payload.
+each; ``egress.jsonl`` has one line for each connection that left a sandbox or was refused to. A line is
+written whole or, on a full disk, not at all; what is lost is counted and said. No record holds a payload.
 """
 
 import logging
@@ -25,6 +25,8 @@ from reconciler.model.status import InstanceSeen
 
 _LOG = logging.getLogger("handler.journal")
 _EVENTS = "events.jsonl"
+_EGRESS = "egress.jsonl"
+_EGRESS_A_SECOND = 50  # a program that tries again and again has made itself clear
 _EVENTS_BYTES = 8 * 2**20
 _REPEAT_S = 30.0
 _FORGET_S = 3600.0  # words not heard for an hour are news again
@@ -65,6 +67,8 @@ class Journal:
         self._now = now
         self._events = Appended(state / _EVENTS, state / f"{_EVENTS}.1", _EVENTS_BYTES)
         self._calls = CallBook(state / "calls")
+        self._egress = Appended(state / _EGRESS, state / f"{_EGRESS}.1", _EVENTS_BYTES)
+        self._egress_second, self._egress_lines = 0, 0
         self._heard: dict[tuple[str, str, str], _Heard] = {}
         self._turn = threading.Lock()
 
@@ -95,6 +99,19 @@ class Journal:
             heard.last_at = now
             if not heard.written or now - heard.written_at >= _REPEAT_S:
                 self._trying(lambda: self._write_event(heard, now))
+
+    def egress(self, attempt: Mapping[str, Any]) -> None:
+        """Say what became of an attempt to leave a sandbox; beyond so many a second they are only counted."""
+        with self._turn:
+            now = self._now()
+            if int(now) != self._egress_second:
+                dropped = max(0, self._egress_lines - _EGRESS_A_SECOND)
+                self._egress_second, self._egress_lines = int(now), 0
+                attempt = {**attempt, "droppedBefore": dropped} if dropped else attempt
+            self._egress_lines += 1
+            if self._egress_lines <= _EGRESS_A_SECOND:
+                line = orjson.dumps({"at": iso(now), **attempt}, option=orjson.OPT_APPEND_NEWLINE)
+                self._trying(lambda: self._egress.append(line))
 
     def instance(self, seen: InstanceSeen) -> None:
         """Say what became of an instance."""

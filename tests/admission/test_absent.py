@@ -35,7 +35,6 @@ SLOT = '[secretSlots.key]\nenv = "KEY"\n'
 # what is written, the object, the key that the condition names; serving without it would be wrong
 NEEDED = [
     (bound(top='runtime = "deno"\nentry = "main.py"\n'), "connector/c", "runtime"),
-    (bound(top='egress = ["api.example.com:443"]\n'), "connector/c", "egress"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (bound('secrets = { key = { env = "K" } }\n', SLOT), "binding/b", "secrets.key"),
     (bound('secrets = { key = { file = "~/k" } }\n', SLOT), "binding/b", "secrets.key"),
@@ -167,9 +166,9 @@ def test_several_models_bindings_are_accepted_for_llm_and_not_served() -> None:
 
 
 def test_a_binding_says_what_its_connector_lacks() -> None:
-    admission = _judged(bound(top='egress = ["api.example.com:443"]\n'))
+    admission = _judged(bound(connector_more="[sandbox]\ngpu = true\n"))
     ref = ObjectRef(Kind.BINDING, "b")
-    assert admission.absent[ref] == ("egress of c",)
+    assert admission.absent[ref] == ("sandbox.gpu of c",)
     assert ref in admission.unusable
 
 
