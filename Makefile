@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fmt flows golden schemas docs bench bench-reconcile race
+.PHONY: help setup demo test check lint fmt flows golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,9 @@ docs: setup  ## write the tables of the docs from the code, and check that their
 
 bench: setup  ## every benchmark: ratios against floors in one run
 	for one in router reconcile coldstart cli; do $(PY) benchmarks/$$one.py || exit 1; done
+
+bench-router: setup  ## one call through the router beside a bare relay and a floor that obeys the law: ✓ or ✗
+	$(PY) benchmarks/router.py --pin 0
 
 bench-reconcile: setup  ## how long a reconcile takes and what it costs at rest: ✓ or ✗ for each goal
 	$(PY) benchmarks/reconcile.py
