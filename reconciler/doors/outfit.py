@@ -48,10 +48,19 @@ def fitted(opened: Mapping[str, object], words: Sequence[str], config: str) -> O
     environment = {**variables(opened), **told.environment}
     command = rendering.command(told, words)
     if command is not None:
-        return Outfit(command, environment)
+        return Outfit(command, environment, _untold(harness if words else own, opened))
     passed = shlex.join(told.arguments)
     note = f"'{words[0]}' is not '{told.program}': where it starts that, it should pass on: {passed}"
     return Outfit(tuple(words), environment, note)
+
+
+def _untold(harness: str, opened: Mapping[str, object]) -> str:
+    """What is said where a harness can be told by its project's file alone, and there is none here; or ""."""
+    row = HARNESSES.get(harness)
+    if row is None or not row.program or row.session is not None or Path(row.file).exists():
+        return ""
+    words = f"handler render {opened.get('agent')} --harness {harness} --write"
+    return f"{row.title} reads its servers from {row.file} alone, which is not here: `{words}` writes it"
 
 
 def variables(opened: Mapping[str, object]) -> dict[str, str]:

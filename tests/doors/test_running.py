@@ -157,6 +157,17 @@ def test_without_a_command_the_agents_own_harness_starts(world: World) -> None:
     assert (became.program, became.command[0]) == (claude, "claude")
 
 
+def test_a_harness_that_only_its_projects_file_can_tell_is_told_of_it(world: World) -> None:
+    gemini = program(world, "gemini")
+    with fakes.served(world.run / "control.sock", opened(world, "none")):
+        done, became = ran(world, "clerk", "--", gemini)
+        assert became.command == [gemini]
+        assert "`handler render clerk --harness gemini --write` writes it" in done.err
+        (world.root / ".gemini").mkdir()
+        (world.root / ".gemini/settings.json").write_text("{}")
+        assert ran(world, "clerk", "--", gemini)[0].err == ""
+
+
 def test_without_a_command_and_a_harness_it_says_what_to_write(world: World) -> None:
     with fakes.served(world.run / "control.sock", opened(world, "none")):
         done = world.handler("run", "clerk")

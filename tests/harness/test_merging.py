@@ -168,3 +168,25 @@ def test_a_fresh_file_is_the_document_that_is_printed() -> None:
         data, _ = merging.merged(row, None, _entries(word, OCR), Ours())
         if row.form == "JSON":
             assert data == rendering.text(rendering.document(row, [OCR]))
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(_CASES),
+    st.integers(0, 90),
+    st.integers(0, 12),
+    st.sampled_from(["", "{", "]", '"', "#", "//", ","]),
+)
+def test_a_file_that_was_damaged_anywhere_is_refused_or_changed_rightly(
+    case: tuple[str, bytes | None], at: int, length: int, put: str
+) -> None:
+    word, before = case
+    row = HARNESSES[word]
+    data = (before or b"") and before[:at] + put.encode() + before[at + length :]
+    try:
+        after, ours = merging.merged(row, data, _entries(word, OCR), Ours())
+    except ValueError:
+        return
+    assert after is not None
+    assert merging.standing(row, after) == {**merging.standing(row, data), **_entries(word, OCR)}
+    assert merging.merged(row, after, {}, ours)[0] == data
