@@ -55,7 +55,7 @@ class Doorkeeper:
         in seconds.
         """
         self.standings = Standings(now)
-        self.standings.changed = self.tell
+        self.standings.changed = self._tell
         router.stands = self.standings.stand
         self._run = run
         self._router = router
@@ -67,6 +67,7 @@ class Doorkeeper:
         self._jobs: set[asyncio.Task[object]] = set()
         self._writing = asyncio.Lock()  # while sheets are written no folder goes
         self._telling: asyncio.TimerHandle | None = None
+        self._untold: set[str] = set()  # agents whose door has a new session; "": everything
         self.ended: Callable[[Session], None] = lambda session: None
 
     async def restore(self) -> None:
@@ -111,6 +112,10 @@ class Doorkeeper:
         return tuple(names)
 
     async def _close_standing(self, agent: str) -> None:
+        async with self._writing:
+            await self._end_standing(agent)
+
+    async def _end_standing(self, agent: str) -> None:
         self._standing.pop(agent, None)
         self._door_sheet(agent, None).remove()
         await self._router.close(f"a/{agent}")
@@ -124,7 +129,7 @@ class Doorkeeper:
         session = self._sessions.open(routes, table, opener=opener)
         try:
             await self._open_door(session)
-        except OSError:
+        except (OSError, ValueError):
             await self.close(session.id)
             raise
         return session
@@ -138,9 +143,11 @@ class Doorkeeper:
         if not session.standing:
             await self._router.close(f"s/{session_id}")
         self._forget(session)
-        if not session.standing:
-            async with self._writing:
-                await asyncio.to_thread(shutil.rmtree, self.folder(session), ignore_errors=True)
+        if session.standing:
+            self._left_door(session.agent)
+            return session
+        async with self._writing:
+            await asyncio.to_thread(shutil.rmtree, self.folder(session), ignore_errors=True)
         return session
 
     async def sweep(self) -> None:
@@ -237,17 +244,23 @@ class Doorkeeper:
         routes = table.agents.get(agent)
         if routes is None:
             return None
-        self.tell()
-        return self._sessions.open(routes, table, opener=above, standing=True)
+        session = self._sessions.open(routes, table, opener=above, standing=True)
+        self._tell(agent)
+        return session
 
     def _left_door(self, agent: str) -> None:
         """A standing session is over: with the last one the sheet goes, and a door that only stood for it."""
-        if agent in self._sessions.at_doors():
-            return
-        if agent in self._table().agents:
-            self._door_sheet(agent, None).remove()
-        elif agent in self._standing:
-            self._soon(self._close_standing(agent))
+        if agent not in self._sessions.at_doors():
+            self._soon(self._tidy(agent))
+
+    async def _tidy(self, agent: str) -> None:
+        async with self._writing:
+            if agent in self._sessions.at_doors():
+                return
+            if agent in self._table().agents:
+                self._door_sheet(agent, None).remove()
+            else:
+                await self._end_standing(agent)
 
     # what agents are told of how things stand
 
@@ -255,23 +268,25 @@ class Doorkeeper:
         """The bindings that serve nobody from now on, and the instances there are."""
         self.standings.follow(why, known)
 
-    def tell(self) -> None:
-        """Something stands otherwise: the sheets of open sessions follow within a moment."""
+    def _tell(self, agent: str = "") -> None:
+        """Something stands otherwise (or one agent's door has its first session): sheets follow shortly."""
+        self._untold.add(agent)
         if self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(_TELL_S, self._tell_now)
 
     def _tell_now(self) -> None:
         self._telling = None
-        self._soon(self._write_sheets())
+        untold, self._untold = self._untold, set()
+        self._soon(self._write_sheets(untold))
 
-    async def _write_sheets(self) -> None:
+    async def _write_sheets(self, untold: Collection[str]) -> None:
         async with self._writing:
-            sheets = [self._sheet(one) for one in self._sessions.all() if not one.standing]
-            sheets += [self._door_sheet(agent, self._table().agents[agent]) for agent in self._doors_in_use()]
+            agents = self._table().agents
+            doors = self._sessions.at_doors() & self._standing.keys() & agents.keys()
+            sheets = [self._door_sheet(one, agents[one]) for one in doors if "" in untold or one in untold]
+            if "" in untold:
+                sheets += [self._sheet(one) for one in self._sessions.all() if not one.standing]
             await asyncio.to_thread(_write_all, sheets, self.standings.stand)
-
-    def _doors_in_use(self) -> Collection[str]:
-        return self._sessions.at_doors() & self._standing.keys() & self._table().agents.keys()
 
     def _sheet(self, session: Session) -> Sheet:
         return Sheet(self.folder(session), session.routes, session.id, session.opened_at)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -189,3 +190,18 @@ def test_an_open_session_drains_where_the_next_one_gets_other_routes(place: Hous
     place.write("bindings/fine.toml", BINDING)
     place.write("agents/clerk.toml", AGENT.format(inbox=place.inbox, more=""))
     place.handler("apply", "--wait")
+
+
+def test_a_standing_session_that_is_closed_by_hand_ends_its_connections_and_its_sheet(place: House) -> None:
+    """Whoever speaks to the socket without a bridge does not come back by itself."""
+    door = place.run / "a" / "clerk"
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(door / "ocr.sock"))
+        wait_for((door / "capabilities.json").exists, "it has a sheet")
+        (one,) = sessions(place)
+        assert (one["folder"], one["standing"]) == (str(door), True)
+        place.handler("session", "close", one["session"])
+        client.settimeout(30)
+        assert client.recv(1) == b""
+        wait_for(lambda: not (door / "capabilities.json").exists(), "the sheet goes with the last session")
+    assert (door / "ocr.sock").is_socket()
