@@ -8,6 +8,7 @@ with the place and the mend.
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.control import leaving
 from reconciler.control.capabilities import SHEET
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Caller, Method, Refused
@@ -32,6 +33,7 @@ class Openings:
             "session.open": self.open,
             "session.close": self.close,
             "session.list": self.listed,
+            "session.egress": self.egress,
         }
 
     async def open(self, params: Mapping[str, Any], caller: Caller) -> Any:
@@ -68,6 +70,14 @@ class Openings:
     async def listed(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """Every open session, standing ones included."""
         return [self._as_json(session) for session in self._keeper.sessions()]
+
+    async def egress(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Keep the record of what a session's sandbox tried to reach."""
+        asked = str(params.get("session", ""))
+        session = next((one for one in self._keeper.sessions() if one.id == asked), None)
+        if session is None:
+            raise Refused(f"there is no open session {asked[:40]!r}")
+        return {"kept": leaving.keep(self._controller.parts.journal, session, params.get("attempts"))}
 
     def _told(self, agent: str) -> dict[str, Any]:
         """What the agent's file says of whoever runs for it; a binding's session has none."""

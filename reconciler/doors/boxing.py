@@ -8,15 +8,14 @@ refused before anything starts, and where the sandbox cannot be built nothing ru
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from reconciler.control import folders
-from reconciler.doors import usage
-from reconciler.egress.decisions import Decision
+from reconciler.doors import client, usage
+from reconciler.doors.attempts import Attempts
 from reconciler.egress.proxy import Proxy
 from reconciler.model.hosts import Allow
 from reconciler.runtime import agentbox, agenthost, agentrun, host, netns, seccomp
@@ -26,6 +25,7 @@ _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _NEVER = ("/", "/proc", "/sys", "/dev", "/run", "/etc", "/home", "/root", "/var")
 _IDENTITY = "etc"  # the folder below the session's own; it also keeps that one while a controller restarts
 _HARNESS = "harness"
+_POST_S = 2.0
 _NOBODY_SHOWN = 1000  # the number that root is shown as: inside there is no root
 
 
@@ -75,8 +75,12 @@ def run(
     box, scope, program = _box(wish, opened, (program, given), proxied=bool(listed))
     if not quiet:
         _say_where(box)
-    refused: Counter[str] = Counter()
-    proxy = Proxy(Allow(listed), partial(_note, refused))
+    attempts = Attempts(partial(_post, str(opened["config"]), str(opened.get("session"))))
+    proxy = Proxy(Allow(listed), attempts.note)
+
+    async def close() -> None:
+        await proxy.close()
+        await attempts.flush()
 
     def command(own: tuple[int, ...]) -> tuple[str, ...]:
         ends = tuple({*own, *_PYTHONS})
@@ -85,11 +89,11 @@ def run(
 
     order = agentrun.Order(machine.bwrap, agentbox.options(box), command, filters)
     try:
-        return agentrun.run(order, proxy.start if listed else None, proxy.close)
+        return agentrun.run(order, proxy.start if listed else None, close)
     except (agentrun.NotStartedError, netns.NoListenerError) as fault:
         raise Unboxed(f"{fault}: 'handler doctor' says which walls stand on this machine") from None
     finally:
-        _tell(refused)
+        attempts.tell()
 
 
 _PYTHONS = (13, 25)  # SIGPIPE and SIGXFSZ, which every Python ignores
@@ -225,13 +229,7 @@ def _say_where(box: Box) -> None:
         sys.stderr.write(f"handler: it starts in {shown}, since here is not in its sandbox\n")
 
 
-def _note(refused: Counter[str], decision: Decision) -> None:
-    if decision.verdict != "allowed":
-        refused[decision.why] += 1
-
-
-def _tell(refused: Mapping[str, int]) -> None:
-    """Say at the end what did not get out; while it ran the terminal was the program's."""
-    for why, times in refused.items():
-        more = f" ({times} times)" if times > 1 else ""
-        sys.stderr.write(f"handler: refused on the way out of the sandbox: {why}{more}\n")
+def _post(config: str, session: str, attempts: Sequence[Mapping[str, object]]) -> None:
+    """Give attempts to the controller, which keeps the record of them."""
+    asked: dict[str, object] = {"session": session, "attempts": list(attempts)}
+    client.Client(config).ask("session.egress", asked, _POST_S)

@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 
 from reconciler.control.journal import Journal
-from reconciler.control.leaving import Leaving
+from reconciler.control.leaving import Leaving, keep
+from reconciler.control.sessions import Session
+from reconciler.egress.decisions import Decision
 from reconciler.egress.proxy import Proxy, Streams, dialled
+from reconciler.model.routes import AgentRoutes
 from reconciler.runtime.running import Unready
 from tests.egress import tls
 from tests.runtime.rig import Rig, rig, run
@@ -190,3 +193,14 @@ def test_a_flood_of_attempts_is_counted_and_not_written(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "egress.jsonl").read_text().splitlines()]
     assert len(lines) == 52
     assert [line.get("droppedBefore") for line in lines[49:]] == [None, 450, None]
+
+
+def test_what_a_sandbox_tells_is_kept_in_its_form_alone(tmp_path: Path) -> None:
+    good = dict(Decision("refused", "unlisted", "why" * 400).as_json())
+    session = Session("abc", AgentRoutes("clerk", {}), {}, 1, 0.0)
+    journal = Journal(tmp_path, time.time)
+    wrong: list[object] = [{**good, "more": 1}, {**good, "ms": "1"}, {}, [], "x", {**good, "why": None}]
+    assert keep(journal, session, [good, *wrong]) == 1
+    assert keep(journal, session, "text") == 0
+    (line,) = [json.loads(one) for one in (tmp_path / "egress.jsonl").read_text().splitlines()]
+    assert (line["object"], line["session"], len(line["why"])) == ("agent/clerk", "abc", 400)

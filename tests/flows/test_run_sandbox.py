@@ -70,7 +70,10 @@ def test_what_is_not_listed_is_refused_in_words(place: House) -> None:
     )
     done = place.handler("run", "clerk", "--sandbox", "--", PYTHON, "-c", code)
     assert "403 Forbidden" in done.stdout
-    assert "evil.example:443 is not on the list of what may be reached" in done.stderr
+    why = "evil.example:443 is not on the list of what may be reached"
+    assert why in done.stderr
+    (line,) = [json.loads(one) for one in (place.state / "egress.jsonl").read_text().splitlines()]
+    assert (line["object"], line["verdict"], line["why"]) == ("agent/clerk", "refused", why)
 
 
 def test_the_service_answers_after_its_controller_was_restarted(place: House) -> None:
