@@ -229,7 +229,10 @@ class Findings:
         if self._of.harnesses.is_idle():
             return []
         agents = {ref.name for ref in meant.look.admission.in_force if ref.kind is Kind.AGENT}
-        served = {name: tuple(one.routes) for name, one in meant.serving.agents.items()}
+        served = {
+            agent: {name: route.contract.spec.limits.timeout_seconds for name, route in one.routes.items()}
+            for agent, one in meant.serving.agents.items()
+        }
         return await anyio.to_thread.run_sync(self._of.harnesses.found, agents, served)
 
     async def _lock_again(self) -> str:

@@ -9,13 +9,19 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reconciler.control import harnessfiles
 from reconciler.control.drift import Found, Mend
-from reconciler.harness import wishes
+from reconciler.harness import harnesses, wishes
+from reconciler.harness.harnesses import HARNESSES, Harness
 from reconciler.harness.ledger import Ledger, User
+from reconciler.harness.merging import Entries
 from reconciler.model.names import Kind, ObjectRef
 
+Served = Mapping[
+    str, Mapping[str, float]
+]  # of each agent with routes: interfaces, and seconds that a call may take
 _Look = tuple[tuple[int, ...] | None, ...]
 
 
@@ -42,10 +48,8 @@ class HarnessDrift:
         """True when nothing was ever written, so that nobody has to ask what serves."""
         return not self._ledger.shared and not self._ledger.whole and _look(self._record) is None
 
-    def found(self, agents: Collection[str], served: Mapping[str, Collection[str]]) -> list[Found]:
-        """What there is to tell; ``agents`` are those in force, ``served`` the interfaces of those with
-        routes. For a thread: it waits for the disk.
-        """
+    def found(self, agents: Collection[str], served: Served) -> list[Found]:
+        """What there is to tell; ``agents`` are those in force. For a thread: it waits for the disk."""
         look = self._looks()
         if look != self._look:
             self._read()
@@ -71,8 +75,8 @@ class HarnessDrift:
                 message = f"{odd.path}: {odd.how}"
                 yield Found("HarnessEdited", message, about, _only_told(odd.users[0], "--write --force"))
 
-    def _behind(self, agents: Collection[str], served: Mapping[str, Collection[str]]) -> Iterator[Found]:
-        """Files that name other services than the agent has now."""
+    def _behind(self, agents: Collection[str], served: Served) -> Iterator[Found]:
+        """Files that name other services than the agent has now, or name them otherwise."""
         odd = {one.path for one in self._odd}
         for path, shared in self._ledger.shared.items():
             for user, entries in shared.by.items():
@@ -81,15 +85,25 @@ class HarnessDrift:
                     yield Found("HarnessEdited", message, (), _only_told(user, "--remove"), own=True)
                 elif path not in odd and user.agent in served:
                     about = (ObjectRef(Kind.AGENT, user.agent),)
-                    for message in _differences(path, set(entries), set(served[user.agent])):
-                        yield Found("HarnessEdited", message, about, _only_told(user, "--write"))
+                    for how in _differences(HARNESSES[shared.harness], entries, served[user.agent]):
+                        yield Found("HarnessEdited", f"{path}: {how}", about, _only_told(user, "--write"))
 
 
-def _differences(path: str, written: set[str], served: set[str]) -> Iterator[str]:
-    for name in sorted(served - written):
-        yield f"{path}: the server '{name}' is not in it yet"
-    for name in sorted(written - served):
-        yield f"{path}: the server '{name}' in it is not served any more"
+def _differences(row: Harness, written: Entries, served: Mapping[str, float]) -> Iterator[str]:
+    for name in sorted(served.keys() - written.keys()):
+        yield f"the server '{name}' is not in it yet"
+    for name in sorted(written.keys() - served.keys()):
+        yield f"the server '{name}' in it is not served any more"
+    for name in sorted(written.keys() & served.keys()):
+        if not _is_current(row, name, written[name], served[name]):
+            yield f"the server '{name}' would be written otherwise now"
+
+
+def _is_current(row: Harness, name: str, entry: Any, timeout_s: float) -> bool:
+    try:
+        return bool(harnesses.again(row, name, entry, timeout_s) == entry)
+    except (LookupError, TypeError, AttributeError):
+        return False  # somebody edited what is remembered
 
 
 def _names(users: tuple[User, ...]) -> list[str]:

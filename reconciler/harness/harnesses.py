@@ -15,8 +15,9 @@ from typing import Any
 _START_S = 30  # a bridge waits ten seconds for a controller that is restarting
 _GRACE_S = 10  # on top of an interface's own limit, so that the router's answer comes first
 
-# What a bridge reads of its surroundings, for harnesses that hide theirs.
-FORWARDED = ("HANDLER_RUN", "HANDLER_SERVICES", "HANDLER_SESSION", "HANDLER_STATE", "XDG_RUNTIME_DIR")
+# By this a bridge knows the session around it; for harnesses that hide their surroundings from their servers.
+# Whatever else it needs stands in the entry: Codex warns of each variable that is named here and not set.
+_FORWARDED = ["HANDLER_SERVICES"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,14 @@ class Harness:
         return "TOML" if self.file.endswith(".toml") else "JSON"
 
 
+def again(row: Harness, name: str, entry: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    """How an entry of ours would be written now, for the same command; raises LookupError for another's."""
+    first = entry["command"]
+    command = first if isinstance(first, list) else [first, *entry["args"]]
+    environment = entry.get("environment", entry.get("env", {}))
+    return row.entry(Service(name, tuple(command), timeout_s, environment))
+
+
 def _plain(service: Service) -> dict[str, Any]:
     env = {"env": dict(service.environment)} if service.environment else {}
     return {"command": service.command[0], "args": list(service.command[1:]), **env}
@@ -121,7 +130,7 @@ def _opencode(service: Service) -> dict[str, Any]:
 def _codex(service: Service) -> dict[str, Any]:
     return {
         **_plain(service),
-        "env_vars": list(FORWARDED),  # it hides its own surroundings from its servers
+        "env_vars": _FORWARDED,
         "startup_timeout_sec": _START_S,
         "tool_timeout_sec": service.wait_s,
     }

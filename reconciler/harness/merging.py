@@ -6,6 +6,7 @@ out. A file that cannot be read is never taken for an empty one.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -56,7 +57,8 @@ def merged(
     foreign = [name for name in wanted if name in there and name not in ours.entries]
     same = [name for name in foreign if there[name] == wanted[name]]
     if not force:
-        _refuse_theirs(there, wanted, ours, [name for name in foreign if name not in same])
+        alike = _alike(wanted, [name for name in there if name not in ours.entries and name not in wanted])
+        _refuse_theirs(there, wanted, ours, [*(name for name in foreign if name not in same), *alike])
     mine = {name: entry for name, entry in wanted.items() if name not in same}
     old = [name for name in (*ours.entries, *mine) if name in there]
     if _is_so(there, mine, old):
@@ -84,6 +86,16 @@ def _refuse_theirs(there: Entries, wanted: Entries, ours: Ours, foreign: list[st
     ]
     if foreign or edited:
         raise Theirs(foreign, edited)
+
+
+def _alike(wanted: Entries, others: Iterable[str]) -> list[str]:
+    """The other names that some harness takes for one of ours: case and joints are not told apart by all."""
+    folded = {_folded(name) for name in wanted}
+    return [name for name in others if _folded(name) in folded]
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[-_. ]+", "-", name.casefold())
 
 
 def _is_so(there: Entries, mine: Entries, old: Iterable[str]) -> bool:

@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> _Project:
 
 
 def _told(drift: HarnessDrift, *agents: str, served: tuple[str, ...] = ("llm", "ocr")) -> list[str]:
-    found = drift.found(agents or ("a",), {"a": served})
+    found = drift.found(agents or ("a",), {"a": dict.fromkeys(served, 1.0)})
     return [f"{one.message} · {anyio.run(one.mend)}" for one in found]
 
 
@@ -87,6 +87,11 @@ def test_services_that_came_or_went_are_told(project: _Project) -> None:
         f"{project.file}: the server 'web' is not in it yet · {words}",
         f"{project.file}: the server 'llm' in it is not served any more · {words}",
     ]
+
+
+def test_a_limit_that_changed_is_told(project: _Project) -> None:
+    (one,) = HarnessDrift(project.state).found(("a",), {"a": {"llm": 1, "ocr": 600}})
+    assert one.message == f"{project.file}: the server 'ocr' would be written otherwise now"
 
 
 def test_an_agent_that_is_not_served_now_is_no_drift(project: _Project) -> None:

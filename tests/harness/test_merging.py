@@ -126,6 +126,20 @@ def test_a_person_who_wrote_the_same_keeps_it(word: str) -> None:
     assert merging.merged(row, data, {}, ours)[0] == theirs
 
 
+@pytest.mark.parametrize("theirs", ["OCR", "Web.Search", "web_search"])
+def test_a_name_that_a_harness_may_take_for_ours_is_a_persons(theirs: str) -> None:
+    row = HARNESSES["vibe"]
+    data, _ = merging.merged(row, None, {theirs: {"transport": "stdio"}}, Ours())
+    wanted = {name: row.entry(Service(name, ("/b",), 1)) for name in ("ocr", "web-search")}
+    with pytest.raises(Theirs) as caught:
+        merging.merged(row, data, wanted, Ours())
+    assert caught.value.foreign == (theirs,)
+    after, ours = merging.merged(row, data, wanted, Ours(), force=True)
+    assert after is not None
+    assert merging.standing(row, after).keys() == {theirs, *wanted}
+    assert merging.merged(row, after, {}, ours)[0] == data
+
+
 def test_an_entry_that_a_person_removed_comes_back_with_the_next_write() -> None:
     row = HARNESSES["claude-code"]
     _, ours = merging.merged(row, b"{}", _entries("claude-code", OCR), Ours())

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 import tomli
 
-from reconciler.harness import formats, rendering
+from reconciler.harness import formats, harnesses, rendering
 from reconciler.harness.harnesses import HARNESSES, Service
 from reconciler.harness.rendering import Skill
 from reconciler.model.resources import HarnessWord
@@ -90,6 +90,15 @@ def test_every_file_names_the_service_and_its_whole_command(word: str) -> None:
     listed = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
     assert listed[1:] == list(OCR.command[1:])
     assert listed[0] == ("./bin/handler-service" if word == "plugin" else OCR.command[0])
+
+
+@pytest.mark.parametrize("word", HARNESSES)
+@pytest.mark.parametrize("environment", [{}, {"HANDLER_RUN": "/r"}])
+def test_an_entry_tells_how_it_would_be_written_again(word: str, environment: dict[str, str]) -> None:
+    row = HARNESSES[word]
+    one, longer = (Service("ocr", OCR.command, limit, environment) for limit in (120, 600))
+    assert harnesses.again(row, "ocr", row.entry(one), 120) == row.entry(one)
+    assert harnesses.again(row, "ocr", row.entry(one), 600) == row.entry(longer)
 
 
 def test_codex_is_told_by_flags_alone() -> None:
