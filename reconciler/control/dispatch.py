@@ -272,8 +272,8 @@ class Connector(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         framer = self._framer
-        if framer.is_whole(data):
-            self._hear(data)
+        if framer.at_start and data.find(b"\n") == len(data) - 1 < framer.limit:
+            self._hear(data)  # one line and nothing else: the usual case
             return
         for line in framer.feed(data):
             if self._ended:
@@ -318,12 +318,11 @@ class Connector(asyncio.Protocol):
 
     def _hear(self, line: bytes) -> None:
         number, result = usual.answer(line)
-        sent = self._calls.get(number)
+        sent = self._take(number)
         if sent is None:
-            self._hear_unusual(line)
-            return
-        self._take(number)
-        if len(line) <= sent[1]:
+            if not line.isspace():
+                self._hear_unusual(line)
+        elif len(line) <= sent[1]:
             sent[0].done(result)
         else:
             sent[0].done(_too_long(len(line), sent[1]))

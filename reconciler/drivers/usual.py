@@ -3,9 +3,14 @@
 Every other line is for ``upstream``, which reads this one too and finds the same: a test holds both to it.
 """
 
+from typing import Any
+
+import orjson
+
 from reconciler.model.calls import Result
 from reconciler.wire import strict
 
+_WITH_END = orjson.OPT_APPEND_NEWLINE
 _KEYS = 3  # jsonrpc, id, result
 _NOTHING = (-1, Result({}, {}))
 
@@ -13,7 +18,10 @@ _NOTHING = (-1, Result({}, {}))
 def answer(line: bytes) -> tuple[int, Result]:
     """The number and the result of a line; -1: it is of another shape, or breaks a rule."""
     try:
-        value = strict.read(line)
+        value: Any = orjson.loads(line)
+        same = orjson.dumps(value, None, _WITH_END)
+        if same != line:
+            strict.need_exact(line, same)  # as ``strict.read`` has it
         result = value["result"]
         structured = result["structuredContent"]
         number = value["id"]

@@ -100,10 +100,16 @@ class Connection(asyncio.Protocol):
             self._desks, self._face, self.ways = guest.desks, served.face, served.ways
 
     def data_received(self, data: bytes) -> None:
-        if self._framer.is_whole(data) and not self._backlog:
-            self._hear(data)
+        framer = self._framer
+        if framer.at_start and not self._backlog and data.find(b"\n") == len(data) - 1 < framer.limit:
+            # One line and nothing else: the usual case, in as few steps as can be.
+            if straight.begin(self, data):
+                if not self._exchange.watching:
+                    self._exchange.watch()
+            elif framer.is_whole(data):
+                self._hear_in_full(data)
             return
-        lines = self._framer.feed(data)
+        lines = framer.feed(data)
         if self._framer.held > _LONG and self._house.is_full():
             self._transport.abort()
             return
@@ -227,9 +233,12 @@ class Connection(asyncio.Protocol):
         if type(line) is not bytes:
             self.send(jsonrpc.error(None, jsonrpc.PARSE_ERROR, _TOO_LONG))
         elif not straight.begin(self, line):
-            self._act(self._answer(jsonrpc.decode(line)), len(line))
+            self._hear_in_full(line)
         elif not self._exchange.watching:
             self._exchange.watch()
+
+    def _hear_in_full(self, line: bytes) -> None:
+        self._act(self._answer(jsonrpc.decode(line)), len(line))
 
     def _act(self, action: mcp.Action, size: int) -> None:
         if isinstance(action, mcp.Call):

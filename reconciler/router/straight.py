@@ -175,8 +175,9 @@ class Straight:
         way = self._way
         if type(reply) is Result and way.allows(reply.structured):
             structured = orjson.dumps(reply.structured)
-            if len(structured) <= way.most:
-                self._end(answers.success(self, structured), "ok", len(structured))
+            size = len(structured)
+            if size <= way.most:
+                self._end(answers.success(self, structured), "ok", size)
                 return
         outcome = judged(way.desk.route.contract, way.offer.tool, reply)
         if isinstance(outcome, Refused):

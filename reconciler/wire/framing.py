@@ -21,13 +21,13 @@ class Framer:
     A longer line is reported once, as soon as it is too long, and skipped; the next line is whole again.
     """
 
-    __slots__ = ("_at_start", "_parts", "_size", "dropped", "limit", "skipping")
+    __slots__ = ("_parts", "_size", "at_start", "dropped", "limit", "skipping")
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self.limit = limit
         self.skipping = False
         self.dropped = 0  # bytes of the line being skipped
-        self._at_start = True  # nothing of a line is held or skipped
+        self.at_start = True  # nothing of a line is held or skipped
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -49,12 +49,12 @@ class Framer:
             start = end + 1
         if start < size:
             self._take(data[start:] if start else data, lines)
-        self._at_start = not self._size and not self.skipping
+        self.at_start = not self._size and not self.skipping
         return lines
 
     def is_whole(self, data: bytes) -> bool:
         """Whether ``data`` is one line and nothing else, so that it need not be cut: the usual case."""
-        return self._at_start and data.find(b"\n") == len(data) - 1 < self.limit and data > _BLANK
+        return self.at_start and data.find(b"\n") == len(data) - 1 < self.limit and data > _BLANK
 
     def _take(self, piece: bytes, lines: list[bytes | Oversized]) -> None:
         if self.skipping:
