@@ -160,5 +160,3 @@ def _of_agent(spec: Agent) -> Iterator[Absence]:
 def _of_config(spec: Config) -> Iterator[Absence]:
     if spec.capacity.gpu:
         yield Absence(("capacity", "gpu"), needed=False)
-    if spec.telemetry.otlp_endpoint is not None:
-        yield Absence(("telemetry", "otlpEndpoint"), needed=False)

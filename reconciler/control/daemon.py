@@ -40,6 +40,7 @@ from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
 from reconciler.control.smoke import Smoke
 from reconciler.control.status import Board
+from reconciler.control.tracing import Tracer
 from reconciler.control.watch import Outside, Watch
 from reconciler.control.withdrawn import Withdrawn
 from reconciler.model.calls import CallRecord
@@ -190,7 +191,8 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
         looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, written, smoke.demand
     )
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
-    news.observed = Observed(controller, Clocks(time.time, time.monotonic))
+    tracer = Tracer(os.environ, secrets.token_hex)
+    news.observed = Observed(controller, Clocks(time.time, time.monotonic), tracer)
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving
     return controller, news

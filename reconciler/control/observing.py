@@ -23,6 +23,7 @@ from reconciler.control.exposition import Family, counted, counter, gauge
 from reconciler.control.looking import settings_in_force
 from reconciler.control.loop import Controller
 from reconciler.control.tally import Tally
+from reconciler.control.tracing import Tracer
 from reconciler.model.calls import CallRecord
 from reconciler.model.resources import Config
 from reconciler.model.status import Condition
@@ -48,8 +49,9 @@ class Clocks:
 class Observed:
     """One controller as its observers see it. All methods are for the loop's own thread."""
 
-    def __init__(self, controller: Controller, clocks: Clocks) -> None:
+    def __init__(self, controller: Controller, clocks: Clocks, tracer: Tracer) -> None:
         self.tally: Tally | None = None  # while somebody may ask
+        self.tracer = tracer
         self.started_at = clocks.wall()
         self.controller = controller
         self._clocks = clocks
@@ -61,6 +63,7 @@ class Observed:
         """A call ended."""
         if self.tally is not None:
             self.tally.call(record)
+        self.tracer.called(record)
 
     def _turned(self, controller: str, result: str, seconds: float) -> None:
         if controller == "world":
@@ -100,6 +103,7 @@ class Observed:
     def _of_calls(self) -> Iterator[Family]:
         if self.tally is not None:
             yield from self.tally.families()
+        yield self.tracer.family()
         keeper = self.controller.parts.doorkeeper
         kinds: dict[tuple[str, ...], float] = {("opened",): 0, ("standing",): 0}
         for session in keeper.sessions():
@@ -207,11 +211,11 @@ class Address:
             return
         self._observed.tally = self._observed.tally or Tally()
         self._tell(_shown(listener), "")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._kept, listener)
-            await self._news.wait()
-            tasks.cancel_scope.cancel()
-        listener.close()
+        with listener:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._kept, listener)
+                await self._news.wait()
+                tasks.cancel_scope.cancel()
         self._clear()
 
     async def _kept(self, listener: socket.socket) -> None:
@@ -261,6 +265,9 @@ def _bound(listen: str, path: Path) -> socket.socket:
     except OSError:
         listener.close()
         raise
+    except OverflowError:
+        listener.close()
+        raise OSError("a port is at most 65535") from None
     listener.settimeout(0)
     return listener
 

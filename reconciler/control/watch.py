@@ -1,7 +1,8 @@
 """The controller's watch: after each look, whoever looks on from outside is told and given what it asks for.
 
-That is the supervisor (``READY``, ``WATCHDOG``), the log (``[log]``), and the address of metrics and health
-(``[http]``). Each follows ``handler.toml`` while everything goes on. SIGHUP means: look now.
+That is the supervisor (``READY``, ``WATCHDOG``), the log (``[log]``), the address of metrics and health
+(``[http]``), and the collector of traces (``[telemetry]``). Each follows ``handler.toml`` while everything
+goes on. SIGHUP means: look now.
 """
 
 import logging
@@ -44,6 +45,7 @@ class Watch:
         self._outside = outside
         self._status = ""
         self._moved = anyio.Event()
+        observed.tracer.fault = self._not_traced
         ears = observed.controller.ears
         ears.looked, ears.beside, address.changed = self._looked, self._beside, self._address_changed
 
@@ -51,6 +53,7 @@ class Watch:
         """Keep it until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._address.run)
+            tasks.start_soon(self._observed.tracer.run)
             tasks.start_soon(self._tell)
             if self._outside.notifier.heard:
                 tasks.start_soon(self._reload)
@@ -69,11 +72,16 @@ class Watch:
         config = settings(self._observed.controller)
         self._outside.log(config.log)
         self._address.follow(config.http.listen)
+        self._observed.tracer.follow(config.telemetry.otlp_endpoint)
         table = self._observed.controller.table
         status = f"generation {table.generation} serves, agents: {len(table.agents)}"
         if status != self._status:
             self._status = status
             self._outside.notifier.send(STATUS=status)
+
+    def _not_traced(self, words: str) -> None:
+        event = self._observed.controller.parts.journal.event
+        event("configuration", "Warning", "ReconcileError", words)
 
     def _beside(self) -> Iterable[Condition]:
         told = self._address.condition()

@@ -283,8 +283,12 @@ def _asked(line: lines.Line, ask: _Ask, given: lines.Json | None, settings: usag
 def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Settings) -> int:
     params: lines.Json = {"name": ask.tool, "arguments": values}
     shown = _Progress()
+    trace = os.environ.get("TRACEPARENT")
+    meta: lines.Json = {"traceparent": trace} if trace else {}
     if sys.stderr.isatty() and not settings.quiet:
-        params["_meta"] = {"progressToken": 1}
+        meta["progressToken"] = 1
+    if meta:
+        params["_meta"] = meta
     number = line.post("tools/call", params)
     try:
         result = line.answer(number, settings.timeout_s or _ANSWER_S, shown)

@@ -111,3 +111,4 @@ class CallRecord:
     out_bytes: int
     files: tuple[tuple[str, int, str], ...] = ()  # property, size, sha256 of each file handed over
     diagnostic: str = ""  # for operators: a field path, an exit status; never a value
+    trace: str = ""  # the traceparent that the request named, as it came: 55 characters, or ""

@@ -78,8 +78,19 @@ class Log(Record):
 class Telemetry(Record):
     """Traces for an OpenTelemetry collector."""
 
-    otlp_endpoint: str | None = None
-    """The collector's address; off without it."""
+    otlp_endpoint: (
+        Annotated[
+            str,
+            Field(
+                pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",
+                max_length=2048,
+                description="the address of a collector that speaks OTLP over HTTP",
+                examples=["http://127.0.0.1:4318"],
+            ),
+        ]
+        | None
+    ) = None
+    """The collector that is told of each call, by OTLP over HTTP; off without it. No argument is sent."""
 
 
 class Config(Record):

@@ -40,8 +40,8 @@ CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 
 Handed = tuple[tuple[str, int, str], ...]  # the files that went over: property, bytes, sha256
 # What a record is made of later, with others: the desk, the call's name and tool, code, times, sizes, files
-# and diagnostic. One of these is made for every call: never its payload.
-Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed, str]
+# diagnostic and trace. One of these is made for every call: never its payload.
+Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed, str, str]
 
 
 class Desk:
@@ -79,12 +79,22 @@ class Desk:
         times = flight.started, exchange.clock()
         sizes = flight.in_bytes, out_bytes
         exchange.notes.append(
-            (self, flight.name, flight.tool.name, code, times, sizes, flight.handed, diagnostic)
+            (
+                self,
+                flight.name,
+                flight.tool.name,
+                code,
+                times,
+                sizes,
+                flight.handed,
+                diagnostic,
+                flight.ask.trace,
+            )
         )
 
     def record(self, note: Note, past: float) -> CallRecord:
         """The record of a call that has ended; ``past`` added to the router's clock is the wall clock."""
-        _, name, tool, code, (started, ended), (in_bytes, out_bytes), files, diagnostic = note
+        _, name, tool, code, (started, ended), (in_bytes, out_bytes), files, diagnostic, trace = note
         return CallRecord(
             past + ended,
             name or self.exchange.new_name(),
@@ -100,6 +110,7 @@ class Desk:
             out_bytes,
             files,
             diagnostic,
+            trace,
         )
 
 

@@ -37,12 +37,13 @@ ROUTER_TEXTS = {
 META = "io.modelcontextprotocol/"
 _VERSION = META + "protocolVersion"
 _CAPABILITIES = META + "clientCapabilities"
+_TRACE = 55  # characters of a traceparent, version 00
 _META_LEVELS = strict.MAX_DEPTH - 2  # what is above it: the message, its params
 _TASKS = META + "tasks"
 _PAGE = 100  # tools in one page of a list
 
 
-Era = tuple[bool, Id | None]  # whether a call is of the modern era, and where its progress is reported
+Era = tuple[bool, Id | None, str]  # modern?, the progress token, the trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Call:
     arguments: dict[str, Any]
     modern: bool
     token: Id | None = None  # where progress is reported, when it was asked for
+    trace: str = ""  # the trace that it belongs to, as it names it (W3C traceparent)
 
 
 @dataclass(slots=True)
@@ -144,17 +146,23 @@ def instructions(routes: Sequence[Route], stands: Stands = as_pinned) -> str:
     return "\n".join(lines)
 
 
+def _trace(meta: Mapping[str, Any]) -> str:
+    """The ``traceparent`` of a ``_meta``; "" for anything that is not as long as one."""
+    told = meta.get("traceparent")
+    return told if type(told) is str and len(told) == _TRACE and told.isascii() else ""
+
+
 def era(meta: Any) -> Era | None:
-    """The era and the progress token of a call, by its ``_meta``; None: there is something to refuse."""
+    """Era, progress token and trace of a call, by its ``_meta``; None: there is something to refuse."""
     if type(meta) is not dict or not strict.fits(meta, _META_LEVELS):
         return None
     token = meta.get("progressToken")
     if token is not None and not jsonrpc.id_is_legal(token):
         return None
     if _VERSION not in meta:
-        return False, token
+        return False, token, _trace(meta)
     modern = meta[_VERSION] == MODERN and type(meta.get(_CAPABILITIES)) is dict
-    return (True, token) if modern else None
+    return (True, token, _trace(meta)) if modern else None
 
 
 def _refuse(request: Request, code: int, message: str, data: Mapping[str, Any] | None = None) -> bytes:
@@ -289,7 +297,8 @@ def _call(face: Face, request: Request, token: object = None, *, modern: bool = 
             return _refuse(request, jsonrpc.INVALID_PARAMS, "arguments must be an object")
         arguments = {}
     if token is None or jsonrpc.id_is_legal(token):
-        return Call(request.id, offer, arguments, modern, token)
+        meta = params.get("_meta")
+        return Call(request.id, offer, arguments, modern, token, _trace(meta) if meta else "")
     return _refuse(request, jsonrpc.INVALID_PARAMS, "a progress token is a string or an integer")
 
 

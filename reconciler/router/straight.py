@@ -29,7 +29,7 @@ from reconciler.wire.jsonrpc import Id
 _END = orjson.OPT_APPEND_NEWLINE
 _REQUEST_KEYS = 4  # jsonrpc, id, method, params
 _CALL_KEYS = 2  # name, arguments; and at most _meta
-_LEGACY: mcp.Era = (False, None)
+_LEGACY: mcp.Era = (False, None, "")
 _SHORT_ID = 64  # characters; longer ids are measured on the other way
 
 
@@ -127,15 +127,15 @@ class Straight:
     """One call on the straight way. It is the sink of what it sends."""
 
     __slots__ = (
-        "_caller", "_started", "_teller", "_token", "_way", "id", "in_bytes", "lane", "modern", "number",
-        "over", "wants_progress",
+        "_caller", "_started", "_teller", "_token", "_trace", "_way", "id", "in_bytes", "lane", "modern",
+        "number", "over", "wants_progress",
     )  # fmt: skip
 
     def __init__(self, caller: Caller, way: Way, ident: Id, era: mcp.Era) -> None:
         self._caller = caller
         self._way = way
         self.id = ident
-        self.modern, self._token = era
+        self.modern, self._token, self._trace = era
         self.wants_progress = self._token is not None
         self._started = way.exchange.clock()
         self.over = False
@@ -203,7 +203,7 @@ class Straight:
         self._caller.answered(self.id, line)
         if not exchange.notes:
             exchange.write()
-        times = self._started, exchange.clock()
-        exchange.notes.append((desk, "", way.name, code, times, (self.in_bytes, out_bytes), (), diagnostic))
+        times, sizes = (self._started, exchange.clock()), (self.in_bytes, out_bytes)
+        exchange.notes.append((desk, "", way.name, code, times, sizes, (), diagnostic, self._trace))
         if desk.queue:
             desk.next_turn()

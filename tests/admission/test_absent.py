@@ -82,11 +82,6 @@ WITHOUT_EFFECT = [
         "purpose",
     ),
     (config("[capacity]\ngpu = 1\n"), "config/handler", "capacity.gpu"),
-    (
-        config('[telemetry]\notlpEndpoint = "http://127.0.0.1:4318"\n'),
-        "config/handler",
-        "telemetry.otlpEndpoint",
-    ),
 ]
 
 WARNING = {"interface": "I290", "connector": "C290", "binding": "B290", "agent": "A290", "config": "S290"}

@@ -8,11 +8,13 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.control.test_exposition import read
+from tests.control.test_tracing import Collector
 from tests.kit.house import FIXTURES, House, house, wait_for
 
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(300)]
@@ -83,19 +85,38 @@ def page(place: House, path: str) -> tuple[int, bytes]:
         return fault.code, fault.read()
 
 
-def test_the_supervisor_is_told_when_it_is_ready_and_that_it_lives(
+def follows(place: House, asked: bool) -> bool:
+    return (address(place) != "") is asked
+
+
+def settled(place: House, http: str = 'listen = "127.0.0.1:0"', more: str = "") -> None:
+    """The address as a file without one, then with this one, gives it: nothing is left of other tests."""
+    for line in ("", http):
+        place.write("handler.toml", CONFIG + f"[reconcile]\nscanSeconds = 0.2\n[http]\n{line}\n{more}")
+        wait_for(partial(follows, place, bool(line)), "the address follows the file")
+
+
+def test_the_supervisor_is_told_how_it_stands_from_the_beginning_to_the_end(
     place: House, supervisor: Supervisor
 ) -> None:
-    supervisor.heard(b"READY=1")
     supervisor.heard(b"WATCHDOG=1")
     supervisor.heard(b"WATCHDOG=1")
     assert place.daemon is not None
     place.daemon.send_signal(1)
     supervisor.heard(b"RELOADING=1\nMONOTONIC_USEC=")
     supervisor.heard(b"READY=1")
+    assert place.stop() == 0
+    supervisor.heard(b"STOPPING=1")
+    place.start()
+    supervisor.heard(b"READY=1")
+    log = (place.state.parent / "handlerd.log").read_text()
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert {"handler", "handler.loop"} <= {line["logger"] for line in lines}
+    assert all(line["level"] in ("info", "warning") for line in lines)
 
 
 def test_a_call_is_counted_without_a_word_of_what_was_in_it(place: House) -> None:
+    settled(place)
     place.handler("call", "ocr_extract", "path=invoice.png", "--agent", "clerk")
     place.handler("call", "ocr_extract", "path=missing.png", "--agent", "clerk", check=False)
     told: list[tuple[str, dict[str, str], float]] = []
@@ -127,6 +148,7 @@ def test_a_call_is_counted_without_a_word_of_what_was_in_it(place: House) -> Non
 
 
 def test_health_is_told_by_name_and_says_when_the_source_is_gone(place: House) -> None:
+    settled(place)
     assert page(place, "/livez") == (200, b"ok\n")
     status, text = page(place, "/readyz?verbose")
     assert (status, b"[+]source ok" in text) == (200, True)
@@ -169,11 +191,19 @@ def test_the_address_follows_the_file_and_a_taken_one_is_said(place: House) -> N
     assert json.loads((place.state / "status/summary.json").read_bytes())["controller"]["http"] is None
 
 
-def test_the_log_is_json_lines_and_the_end_is_told(place: House, supervisor: Supervisor) -> None:
-    assert place.stop() == 0
-    supervisor.heard(b"STOPPING=1")
-    lines = [
-        json.loads(line) for line in (Path(place.state.parent) / "handlerd.log").read_text().splitlines()
-    ]
-    assert {"handler", "handler.http"} <= {line["logger"] for line in lines}
-    assert all(line["level"] in ("info", "warning") for line in lines)
+def test_a_call_is_a_span_of_the_trace_that_its_caller_names(place: House) -> None:
+    collector = Collector()
+    try:
+        settled(place, more=f'[telemetry]\notlpEndpoint = "{collector.address}"\n')
+        place.env["TRACEPARENT"] = f"00-{'c' * 32}-{'d' * 16}-01"
+        place.handler("call", "ocr_extract", "path=missing.png", "--agent", "clerk", check=False)
+        wait_for(lambda: collector.spans() == 1, "the span")
+    finally:
+        del place.env["TRACEPARENT"]
+        collector.close()
+    (_, _, body) = collector.heard[0]
+    span = json.loads(body)["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    assert (span["traceId"], span["parentSpanId"]) == ("c" * 32, "d" * 16)
+    assert span["name"] == "tools/call ocr_extract"
+    assert {"key": "error.type", "value": {"stringValue": "refused"}} in span["attributes"]
+    assert b"missing.png" not in body

@@ -81,6 +81,7 @@ class Scene:
         return self.caller.lines, records, (self.usage.made, self.usage.running, self.exchange.running)
 
 
+TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
 ODD = st.sampled_from([None, True, 1.0, 0, "", "x" * 300, [], {}, {"a": 1}, "2.0", "tools/call", "echo_add"])
 
 
@@ -93,7 +94,10 @@ META = st.one_of(
     st.just(MODERN),
     st.just(MODERN | {"progressToken": "t"}),
     st.just({"progressToken": 5}),
-    st.fixed_dictionaries({}, optional={VERSION: ODD, CAPABILITIES: ODD, "progressToken": ODD}),
+    st.just({"traceparent": TRACE}),
+    st.fixed_dictionaries(
+        {}, optional={VERSION: ODD, CAPABILITIES: ODD, "progressToken": ODD, "traceparent": ODD}
+    ),
     ODD,
 )
 ARGUMENTS = mostly({"text": "a"}, {"n": 1.5}, {"text": "a", "wait_for_previous": True}, {"text": 5}, {})
@@ -248,3 +252,18 @@ def test_an_answer_nested_too_deep_is_outside_the_contract_of_a_tool_that_does_n
     _, records, _ = scene.ended()
     assert [record.code for record in records] == ["ok", "unavailable"]
     assert "nested" in records[1].diagnostic
+
+
+@pytest.mark.parametrize("way", [Scene.straight, Scene.by_law])
+@pytest.mark.parametrize("era", [{}, MODERN])
+@pytest.mark.parametrize(
+    ("told", "trace"), [(TRACE, TRACE), (TRACE[:-1], ""), (TRACE[:-1] + "é", ""), (7, ""), (None, "")]
+)
+def test_a_call_is_recorded_with_the_trace_that_it_names(way: Any, era: Any, told: Any, trace: str) -> None:
+    scene = Scene()
+    params = {"name": "echo_say", "arguments": {"text": "a"}, "_meta": {**era, "traceparent": told}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    assert way(scene, json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+    scene.lane.sent[0].answer(text="a")
+    _, (record,), _ = scene.ended()
+    assert (record.code, record.trace) == ("ok", trace)
