@@ -53,7 +53,7 @@ docs: setup  ## write the tables of the docs from the code, and check that their
 	$(PY) -m pytest -q tests/test_docs.py tests/test_reasons.py
 
 bench: setup  ## every benchmark: ratios against floors in one run
-	for one in router reconcile coldstart cli; do $(PY) benchmarks/$$one.py || exit 1; done
+	for one in router reconcile coldstart cli handoff; do $(PY) benchmarks/$$one.py || exit 1; done
 
 bench-router: setup  ## one call through the router beside a bare relay and a floor that obeys the law: ✓ or ✗
 	$(PY) benchmarks/router.py --pin 0
