@@ -3,7 +3,7 @@
 ``openat2`` with BENEATH, NO_SYMLINKS and NO_MAGICLINKS on a descriptor of the scope's folder, after a lexical
 check; so no link, race or ``..`` leads out (S4; ``beneath``). Input: regular files of real file systems only,
 opened without waiting, counted while copied. Output: a new file without a name until it is whole, without an
-execute bit (``drafts``). Missing and forbidden look alike. Everything here blocks: it runs in threads.
+execute bit (``outputs``). Missing and forbidden look alike. Everything here blocks: it runs in threads.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reconciler.model.routes import ScopeFolder
-from reconciler.router import beneath, drafts
+from reconciler.router import beneath, outputs
 from reconciler.router.beneath import Denial as Denial  # noqa: PLC0414 - part of this module's face
 from reconciler.router.beneath import Denied as Denied  # noqa: PLC0414 - likewise
-from reconciler.router.drafts import Spot as Spot  # noqa: PLC0414 - likewise
-from reconciler.router.drafts import discard as discard  # noqa: PLC0414 - likewise
+from reconciler.router.outputs import Spot as Spot  # noqa: PLC0414 - likewise
+from reconciler.router.outputs import discard as discard  # noqa: PLC0414 - likewise
 
 MAX_PATH = 4096
 _CHUNK = 256 * 1024  # small enough for the cache and for a prompt end, large enough to cost no time
@@ -80,17 +80,17 @@ def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
     found = Spot(parent, parts[-1], folder.access == "write")
     try:
         beneath.need_real(parent)
-        drafts.need_free(found)
+        outputs.need_free(found)
     except Denied:
         os.close(parent)
         raise
-    drafts.sweep(parent)
+    outputs.sweep(parent)
     return found
 
 
 def hand_in(opened: Opened, inbox: int, blob: str, *, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
     """Copy an input file to ``blob`` in the connector's inbox, which it can only read; raises Denied."""
-    target = drafts.create(inbox, blob, 0o440)
+    target = outputs.create(inbox, blob, 0o440)
     try:
         os.fchmod(target, 0o440)  # whatever the umask: the connector reads it by its group
         return _copy(opened.descriptor, target, max_bytes, wanted)
@@ -109,12 +109,12 @@ def hand_out(outbox: int, blob: str, place: Spot, *, max_bytes: int, wanted: Cal
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
             raise Denied(Denial.FAILED, "the output is not one plain file")
         _need_size(found, max_bytes)
-        draft = drafts.begin(place, blob)
+        output = outputs.begin(place, blob)
         try:
-            copied = _copy(source, draft.descriptor, max_bytes, wanted)
-            drafts.finish(draft, place, blob)
+            copied = _copy(source, output.descriptor, max_bytes, wanted)
+            outputs.finish(output, place, blob)
         finally:
-            drafts.close(draft, place)
+            outputs.close(output, place)
         return copied
     finally:
         os.close(source)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.routes import ScopeFolder
-from reconciler.router import beneath, drafts, files
+from reconciler.router import beneath, files, outputs
 from reconciler.router.files import Denial, Denied
 from tests.kit import race
 
@@ -231,7 +231,7 @@ def test_a_folder_of_the_scope_inside_of_another_is_not_followed_when_it_became_
 CRASHES = """
 import os, sys
 from reconciler.model.routes import ScopeFolder
-from reconciler.router import drafts, files
+from reconciler.router import outputs, files
 folder, name, step = sys.argv[1:]
 if step == "named":
     real = os.rename
@@ -270,7 +270,7 @@ def test_what_a_crash_left_while_a_file_was_replaced_is_swept_and_the_file_is_th
     killed_at("named", work, "a")
     assert names(work) == {"a", ".handler-o.part"}
     assert (work / "a").read_text() == "old"
-    monkeypatch.setattr(drafts, "_STALE_S", -1)
+    monkeypatch.setattr(outputs, "_STALE_S", -1)
     put(box, work, "b")
     assert names(work) == {"a", "b"}
 
@@ -278,7 +278,7 @@ def test_what_a_crash_left_while_a_file_was_replaced_is_swept_and_the_file_is_th
 def test_the_sweep_leaves_what_a_living_writer_holds_and_what_is_not_ours(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafts, "_STALE_S", -1)
+    monkeypatch.setattr(outputs, "_STALE_S", -1)
     for name in ("held", "left"):
         (work / f".handler-{name}.part").write_text("half")
     (work / "mine.part").write_text("mine")
@@ -288,7 +288,7 @@ def test_the_sweep_leaves_what_a_living_writer_holds_and_what_is_not_ours(
     with (work / ".handler-held.part").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         folder = os.open(work, beneath.FOLDER)
-        drafts.sweep(folder)
+        outputs.sweep(folder)
         os.close(folder)
     assert names(work) == {
         ".handler-held.part", "mine.part", ".handler-link.part", ".handler-folder.part", ".handler-pipe.part",
@@ -298,7 +298,7 @@ def test_the_sweep_leaves_what_a_living_writer_holds_and_what_is_not_ours(
 def test_a_young_temporary_file_is_left_to_its_writer(work: Path) -> None:
     (work / ".handler-young.part").write_text("half")
     folder = os.open(work, beneath.FOLDER)
-    drafts.sweep(folder)
+    outputs.sweep(folder)
     os.close(folder)
     assert names(work) == {".handler-young.part"}
 

@@ -1,8 +1,8 @@
 """An output file while it is written: without a name until it is whole, so that no crash leaves half of one.
 
-A draft is made with O_TMPFILE in the folder where it will lie; its one name is given in one step, which never
+An output is made with O_TMPFILE in the folder where it will lie; its one name is given in one step that never
 replaces anything unless the folder is granted ``write``. Only two cases know a temporary name: replacing a
-file (the draft is named, then renamed over it), and file systems without O_TMPFILE. Such a name is locked by
+file (it is named, then renamed over it), and file systems without O_TMPFILE. Such a name is locked by
 its writer (flock), so what a killed writer left is told from what another one writes right now: it is swept
 with the next look into that folder. Nothing is synced to the disk: a file is whole or absent when a process
 dies, not when the power does.
@@ -39,17 +39,17 @@ class Spot:
 
 
 @dataclass(slots=True)
-class Draft:
+class Output:
     """An output file that is being written; ``hidden`` is its temporary name, or empty."""
 
     descriptor: int
     hidden: str = ""
 
 
-def begin(place: Spot, blob: str) -> Draft:
-    """Make the draft of an output file; ``blob`` is unique. Raises Denied."""
+def begin(place: Spot, blob: str) -> Output:
+    """Make an output file; ``blob`` is unique. Raises Denied."""
     try:
-        return Draft(os.open(".", _NAMELESS, _MODE, dir_fd=place.folder))
+        return Output(os.open(".", _NAMELESS, _MODE, dir_fd=place.folder))
     except OSError as error:
         if error.errno not in _NO_TMPFILE:
             raise Denied(Denial.FAILED, f"a file cannot be made: {short(error)}") from None
@@ -57,37 +57,37 @@ def begin(place: Spot, blob: str) -> Draft:
     descriptor = create(place.folder, hidden, _MODE)
     with suppress(OSError):  # a file system without locks: a name that is left there stays
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return Draft(descriptor, hidden)
+    return Output(descriptor, hidden)
 
 
-def finish(draft: Draft, place: Spot, blob: str) -> None:
-    """Give a whole draft its name: over a plain file where that is granted, else never; raises Denied."""
+def finish(output: Output, place: Spot, blob: str) -> None:
+    """Give a whole output its name: over a plain file where that is granted, else never; raises Denied."""
     try:
         need_free(place)
         if not place.overwrite:
-            _link(draft, place, place.name)  # fails when the first comer is there, on every file system
+            _link(output, place, place.name)  # fails when the first comer is there, on every file system
             return
         with suppress(FileExistsError):
-            _link(draft, place, place.name)
+            _link(output, place, place.name)
             return
-        if not draft.hidden:
+        if not output.hidden:
             hidden = f"{_BEFORE}{blob}{_AFTER}"
-            fcntl.flock(draft.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _link(draft, place, hidden)
-            draft.hidden = hidden
-        os.rename(draft.hidden, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-        draft.hidden = ""
+            fcntl.flock(output.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _link(output, place, hidden)
+            output.hidden = hidden
+        os.rename(output.hidden, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        output.hidden = ""
     except FileExistsError:
         raise Denied(Denial.REFUSED, "something is there already") from None
     except OSError as error:
         raise Denied(Denial.FAILED, f"the file cannot be named: {short(error)}") from None
 
 
-def close(draft: Draft, place: Spot) -> None:
-    """End a draft: what has no name by now is gone."""
-    if draft.hidden:
-        discard(place.folder, draft.hidden)
-    os.close(draft.descriptor)
+def close(output: Output, place: Spot) -> None:
+    """End an output: what has no name by now is gone."""
+    if output.hidden:
+        discard(place.folder, output.hidden)
+    os.close(output.descriptor)
 
 
 def need_free(place: Spot) -> None:
@@ -172,10 +172,10 @@ def _remove_stale(folder: int, name: str) -> None:
         os.close(descriptor)
 
 
-def _link(draft: Draft, place: Spot, name: str) -> None:
-    if draft.hidden:
-        os.link(draft.hidden, name, src_dir_fd=place.folder, dst_dir_fd=place.folder, follow_symlinks=False)
-        discard(place.folder, draft.hidden)
-        draft.hidden = ""
+def _link(output: Output, place: Spot, name: str) -> None:
+    if output.hidden:
+        os.link(output.hidden, name, src_dir_fd=place.folder, dst_dir_fd=place.folder, follow_symlinks=False)
+        discard(place.folder, output.hidden)
+        output.hidden = ""
     else:
-        os.link(f"/proc/self/fd/{draft.descriptor}", name, dst_dir_fd=place.folder, follow_symlinks=True)
+        os.link(f"/proc/self/fd/{output.descriptor}", name, dst_dir_fd=place.folder, follow_symlinks=True)
