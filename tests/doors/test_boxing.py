@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -448,6 +448,64 @@ def test_only_a_listed_host_is_reached_and_what_is_refused_is_told_at_the_end(
     told = capfd.readouterr().err
     assert "evil.example.com:443 is not on the list of what may be reached (3 times)" in told
     assert "inside.example.com leads to a loopback address" in told
+
+
+@contextmanager
+def https(folder: Path, name: str) -> Iterator[int]:
+    """A server of https on loopback that says "hello", with a certificate for a name in ``folder``."""
+    words = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}")
+    files = ("-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem"))
+    subprocess.run((*words, *files, "-addext", f"subjectAltName=DNS:{name}"), check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+
+    def serve() -> None:
+        while True:
+            try:
+                one, _ = server.accept()
+            except OSError:
+                return
+            with suppress(OSError), context.wrap_socket(one, server_side=True) as tunnel:
+                tunnel.recv(65536)
+                tunnel.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(30)
+
+
+CLIENTS = {
+    "curl": ("curl", "-sS", "--cacert", "cert.pem", "https://api.example.com/"),
+    "python": (
+        PYTHON, "-I", "-c",
+        ("import ssl, urllib.request as u; c = ssl.create_default_context(cafile='cert.pem')\n"
+        "print(u.urlopen('https://api.example.com/', context=c, timeout=20).read().decode(), end='')"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_clients_speak_https_through_it_as_they_are(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], client: str
+) -> None:
+    if missing := [one for one in ("openssl", CLIENTS[client][0]) if shutil.which(one) is None]:
+        pytest.skip(f"{missing} is not on this machine")
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["93.184.216.34"]
+
+    with https(stage.work, "api.example.com") as port:
+
+        async def dial(address: str, number: int) -> Streams:
+            return await dialled("127.0.0.1", port)
+
+        monkeypatch.setattr(boxing, "Proxy", partial(Proxy, resolve=resolve, dial=dial))
+        stage.egress = ["api.example.com:443"]
+        assert stage.run(*CLIENTS[client]) == 0
+    assert capfd.readouterr().out == "hello"
 
 
 def test_without_a_list_nothing_listens_inside(stage: Stage) -> None:
