@@ -55,8 +55,9 @@ docs: setup  ## write the tables of the docs from the code, and check that their
 bench: setup  ## every benchmark: ratios against floors in one run
 	for one in router reconcile coldstart cli handoff; do $(PY) benchmarks/$$one.py || exit 1; done
 
-bench-router: setup  ## one call through the router beside a bare relay and a floor that obeys the law: ✓ or ✗
+bench-router: setup  ## a call through the router beside its floors; PEERS=1: beside public gateways: ✓ or ✗
 	$(PY) benchmarks/router.py --pin 0
+	if [ -n "$(PEERS)" ]; then $(PY) benchmarks/gateways.py; fi
 
 bench-reconcile: setup  ## how long a reconcile takes and what it costs at rest: ✓ or ✗ for each goal
 	$(PY) benchmarks/reconcile.py
