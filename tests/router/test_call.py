@@ -115,6 +115,14 @@ def test_an_input_fault_names_the_field_and_reaches_no_connector(
     assert play.usage.made == 0
 
 
+def test_a_name_that_an_agent_made_up_in_a_map_is_told_to_it_and_not_recorded() -> None:
+    prices = {"type": "object", "additionalProperties": stage.NUMBER}
+    tools = [stage.tool("echo_map", stage.closed(prices=prices), stage.closed(text=stage.TEXT))]
+    play = Playbook(stage.contract("echo", tools), "echo_map", {"prices": {"SALARY of Ada": "much"}})
+    fault = "prices.SALARY of Ada has the wrong type"
+    assert play.answer == Refused("invalid_input", fault, "prices.* has the wrong type")
+
+
 def test_the_argument_that_one_harness_adds_to_every_call_is_dropped() -> None:
     play = Playbook(stage.echo(), "echo_say", {"text": "hi", "wait_for_previous": True})
     assert play.asked == SEND_HI
