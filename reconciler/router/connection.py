@@ -42,6 +42,10 @@ class House(Protocol):
         """Who this is and what it is served, or why it is not; None: there is no room even to say so."""
         ...
 
+    def shed(self) -> None:
+        """A connection is turned away for want of descriptors."""
+        ...
+
     def is_full(self) -> bool:
         """Whether the connections of this door hold more of unfinished lines than is good for the others."""
         ...
@@ -85,7 +89,11 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
         ours = transport.get_extra_info("socket")
         peer = peer_of(ours)
-        if is_scarce(ours) or not is_own(peer):
+        if not is_own(peer):
+            self._transport.abort()
+            return
+        if is_scarce(ours):
+            self._house.shed()
             self._transport.abort()
             return
         self._peer = peer

@@ -5,6 +5,7 @@ connection is, is decided by each door's ``pin``. One loop, plain callbacks; onl
 """
 
 import asyncio
+import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -22,12 +23,14 @@ from reconciler.router.peers import Door, Peer, Pinned
 
 __all__ = ["Door", "Peer", "Pinned", "Router"]
 
+_LOG = logging.getLogger("handler.router")
 MAX_SOCKET_PATH = 107
 _BACKLOG = 128
 _MAX_CONNECTIONS = 256  # at one door
 _MAX_REFUSED = 32  # more of them that are told so; the next ones are not even heard
 _MAX_HELD = 64 * 2**20  # bytes of unfinished lines at one door
 _SWEEP_S = 0.1
+_SAID_S = 60.0  # between two lines of the log that say the same
 _REST_S = 10.0  # without a call, before freed memory goes back to the system
 _RECORDS_S = 0.05  # how long a record waits for others, so that the journal writes many at once
 
@@ -63,6 +66,7 @@ class Router:
         self._exchange = Exchange(dispatch, now, clock)
         self._exchange.watch = self._watch
         self._rest: asyncio.TimerHandle | None = None  # set while nobody calls
+        self._shed_at: float | None = None  # when it was last said that connections are turned away
         self._exchange.write = self._write_soon
 
     async def open(self, door: Door) -> None:
@@ -146,6 +150,13 @@ class Router:
             guest = self._guests[pinned.session] = Guest(pinned.session, pinned.routes, self._exchange)
         return guest
 
+    def shed(self) -> None:
+        """Say that connections are turned away for want of descriptors: once a minute, however many."""
+        now = self._exchange.clock()
+        if self._shed_at is None or now - self._shed_at >= _SAID_S:
+            self._shed_at = now
+            _LOG.warning("connections are turned away: few descriptors are left; raise the limit (ulimit -n)")
+
     def _watch(self) -> None:
         self._exchange.watching = True
         if self._rest is not None:
@@ -196,6 +207,9 @@ class _House:
         guest = self.router.guest(pinned)
         served = guest.at(connection.socket_name, self.router.stands)
         return (guest, served) if served else f"this session has no interface {connection.socket_name!r}"
+
+    def shed(self) -> None:
+        self.router.shed()
 
     def is_full(self) -> bool:
         return sum(one.held for one in self.kept.connections) > _MAX_HELD

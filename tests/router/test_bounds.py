@@ -178,7 +178,9 @@ sys.stdin.read()
 """
 
 
-def test_when_descriptors_run_out_new_connections_are_shed_and_the_others_are_served() -> None:
+def test_when_descriptors_run_out_new_connections_are_shed_and_the_others_are_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         async with stage_set(FakeLane(stage.echoing)) as play, play.agent() as before:
             await before.ask(1, "ping")
@@ -204,6 +206,9 @@ def test_when_descriptors_run_out_new_connections_are_shed_and_the_others_are_se
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
                 crowd.stdin.close()
                 await crowd.wait()
+            assert [one.message for one in caplog.records if "turned away" in one.message] == [
+                "connections are turned away: few descriptors are left; raise the limit (ulimit -n)"
+            ]  # said once, however many there were
             async with play.agent() as after:
                 assert (await after.ask(3, "ping"))["id"] == 3
 

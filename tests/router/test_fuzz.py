@@ -5,6 +5,7 @@ the seed; the line is then found by sending the batch one line at a time.
 """
 
 import asyncio
+import json
 import os
 import random
 from collections import Counter
@@ -125,6 +126,45 @@ def test_a_hundred_thousand_lines_are_answered_as_the_rules_say() -> None:
 
     run(test, 300)
     assert meant > SEEDS * LINES / 2  # they reach what lies behind the parser
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=9,
+)
+MEMBERS = {
+    "jsonrpc": st.just("2.0") | JSON,
+    "id": st.integers() | st.text(max_size=70) | JSON,
+    "method": st.sampled_from(mutation.METHODS) | JSON,
+    "params": st.fixed_dictionaries(
+        {},
+        optional={
+            "name": st.sampled_from(["echo_say", "echo_add"]) | JSON,
+            "arguments": st.fixed_dictionaries({}, optional={"text": st.text() | JSON, "n": JSON}) | JSON,
+            "_meta": st.just(mutation.MODERN) | JSON,
+        },
+    )
+    | JSON,
+    "result": JSON,
+    "error": JSON,
+}
+MESSAGES = st.fixed_dictionaries({}, optional=MEMBERS).map(lambda value: json.dumps(value).encode())
+
+
+@settings(max_examples=60)
+@given(st.lists(st.one_of(MESSAGES, MESSAGES, st.binary(max_size=60)), max_size=40))
+def test_whatever_lines_one_thinks_of_are_answered_as_the_rules_say(lines: list[bytes]) -> None:
+    """Fewer, and found by Hypothesis, which shows the smallest that goes wrong."""
+    batch = b"\n".join(lines)
+    reference = Reference()
+    wanted = [one for one in map(reference.answer, batch.split(b"\n")) if one is not None]
+
+    async def test() -> None:
+        async with stage_set(FakeLane(stage.echoing)) as play, play.agent() as agent:
+            assert counted(await answers_to(agent, batch, 1)) == counted(wanted)
+
+    run(test)
 
 
 @seed(1)
