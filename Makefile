@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fmt flows golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test check lint fmt flows flows-harness golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ fmt: setup  ## format the code
 
 flows: setup  ## the whole way only: real daemon, sandbox, engines, clients
 	$(PY) -m pytest -q -m flow
+
+flows-harness: setup  ## real harnesses, offline, with a scripted model (installs 1.6 GB once)
+	$(PY) -m pytest -q -p no:randomly tests/harnesses/matrix.py
 
 golden: setup  ## rewrite the golden texts; review the diff
 	HANDLER_GOLDEN=write $(PY) -m pytest -q tests/golden tests/doors tests/reasons

@@ -12,6 +12,7 @@ from reconciler.wire.jsonrpc import Id
 ERROR_KEY = "ai.handler/error"
 
 _INLINE_TEXT = 64 * 1024  # of structured JSON, no more than this is said twice
+_BEGINNING = 32 * 1024  # opencode puts a text of 50 KB into a file, Gemini CLI one of 40,000 characters
 
 
 class Asked(Protocol):
@@ -38,9 +39,9 @@ def success(call: Asked, structured: bytes) -> bytes:
 
 
 def _beginning(structured: bytes) -> str:
-    begun = structured[:_INLINE_TEXT].decode(errors="ignore")  # a character may be cut in two
+    begun = structured[:_BEGINNING].decode(errors="ignore")  # a character may be cut in two
     return (
-        f"The answer is long: of its {len(structured)} bytes the first {_INLINE_TEXT} follow. "
+        f"The answer is long: of its {len(structured)} bytes the first {_BEGINNING} follow. "
         f"structuredContent holds all of it; where you cannot see that, ask for less at a time.\n{begun}"
     )
 

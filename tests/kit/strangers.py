@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / ".clients"
 
 _INSTALL_S = 600
-_missing: dict[Path, "Missing"] = {}  # tried once a run: where there is no network, a try takes its time
+_failed: dict[Path, Exception] = {}  # tried once a run: where there is no network, a try takes its time
 _NO_NETWORK = re.compile(
     "ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|NewConnectionError|NameResolutionError|"
     "Temporary failure in name|Network is unreachable|ConnectTimeout|ReadTimeout|ProxyError"
@@ -42,8 +42,14 @@ def python_environment(requirements: Path, interpreter: str = sys.executable) ->
     return _made(requirements.stem, [requirements], fill) / "bin" / "python"
 
 
-def node_environment(lock: Path, name: str = "node") -> Path:
-    """A folder whose `node_modules` is exactly what ``lock`` (beside its package.json) pins."""
+def node_environment(lock: Path, name: str, scripts: tuple[str, ...] = (), *, whole: bool = True) -> Path:
+    """A folder whose `node_modules` is exactly what ``lock`` (beside its package.json) pins.
+
+    ``scripts``: the packages whose install scripts are run; of all others none is.
+
+    ``whole``: the lock knows every optional package, those of other systems too. One that does not is
+    installed as far as it goes, which npm does with its digests checked all the same.
+    """
     if shutil.which("npm") is None or shutil.which("node") is None:
         raise Missing("node and npm are not installed here")
     package = lock.with_name("package.json")
@@ -52,7 +58,11 @@ def node_environment(lock: Path, name: str = "node") -> Path:
         folder.mkdir()
         for file in (package, lock):
             shutil.copy(file, folder)
-        _run("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", cwd=folder)
+        verb = ("ci",) if whole else ("install", "--no-save")
+        quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
+        _run("npm", *verb, *quiet, cwd=folder)
+        if scripts:
+            _run("npm", "rebuild", "--loglevel=error", *scripts, cwd=folder)
 
     return _made(name, [package, lock], fill)
 
@@ -65,14 +75,14 @@ def _made(name: str, pins: list[Path], fill: Callable[[Path], None]) -> Path:
     with (CLIENTS / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".ready").exists():
-            if folder in _missing:
-                raise _missing[folder]
+            if folder in _failed:
+                raise _failed[folder]
             for old in CLIENTS.glob(f"{name}-????????????"):
                 shutil.rmtree(old)
             try:
                 fill(folder)
-            except Missing as why:
-                _missing[folder] = why
+            except (Missing, AssertionError) as why:
+                _failed[folder] = why
                 raise
             (folder / ".ready").touch()
     return folder
