@@ -3,6 +3,7 @@
 import itertools
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -48,6 +49,23 @@ def test_a_session_comes_back_as_it_was(tmp_path: Path) -> None:
         pinned.instance,
     )
     assert route.contract.tools_json == pinned.contract.tools_json
+
+
+@pytest.mark.parametrize("models", [None, (), ("small", "large")])
+def test_the_models_that_a_session_may_ask_for_come_back_and_their_want_in_an_older_file_means_any(
+    tmp_path: Path, models: tuple[str, ...] | None
+) -> None:
+    pinned = {name: replace(route, models=models) for name, route in ROUTES.routes.items()}
+    opened = _book(tmp_path).open(replace(ROUTES, routes=pinned), TABLE)
+    (found,) = _book(tmp_path).load()
+    assert found.routes.routes["echo"].models == models
+    path = tmp_path / f"{opened.id}.json"
+    value = orjson.loads(path.read_bytes())
+    for route in value["agents"][0]["routes"]:
+        del route["models"]
+    path.write_bytes(orjson.dumps(value))
+    (found,) = _book(tmp_path).load()
+    assert found.routes.routes["echo"].models is None
 
 
 def test_a_session_whose_opener_is_gone_does_not_come_back(tmp_path: Path) -> None:
