@@ -236,6 +236,11 @@ def test_only_tools_that_bound_their_depth_take_no_files_and_are_not_suspended_h
         stage.route(stage.ocr()),
     )
     assert set(Scene(routes).caller.ways) == {"echo_say", "echo_add"}
+    choosing = stage.contract(
+        "echo", [stage.tool("echo_say", stage.closed(_model=stage.TEXT), stage.closed())]
+    )
+    assert set(Scene(stage.routes(stage.route(choosing))).caller.ways) == {"echo_say"}
+    assert not Scene(stage.routes(stage.route(choosing, models=("small",)))).caller.ways
     suspended = stage.routes(stage.route(stage.echo(), suspended="by hand"))
     assert not Scene(suspended).caller.ways
 
