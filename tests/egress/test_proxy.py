@@ -352,7 +352,7 @@ def test_a_slow_drip_ends_with_its_time_however_often_it_drips() -> None:
                 await asyncio.sleep(0.01)
 
     async def scenario() -> None:
-        async with world(caps=Caps(ask_s=0.2)) as made:
+        async with world(caps=Caps(ask_s=1.0)) as made:
             client = await made.client()
             drip = asyncio.create_task(dripped(client, ASK[:-2] + b"X-A: b\r\n" * 900))
             assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
@@ -372,7 +372,7 @@ def test_a_slow_drip_ends_with_its_time_however_often_it_drips() -> None:
 @pytest.mark.slow
 def test_a_silent_tunnel_ends_and_a_talking_one_does_not() -> None:
     async def scenario() -> None:
-        async with world(caps=Caps(idle_s=1.5)) as made:
+        async with world(caps=Caps(idle_s=3.0)) as made:
             silent = await (await made.client()).opened()
             talking = await (await made.client()).opened()
             ends = asyncio.create_task(silent.rest())
@@ -416,6 +416,7 @@ def test_one_connection_too_many_is_refused_and_the_others_go_on() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_holds_little_here_and_nobody_else() -> None:
     async def floods(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first = await reader.readexactly(len(GREETING))
@@ -426,7 +427,7 @@ def test_a_reader_that_stops_holds_little_here_and_nobody_else() -> None:
                 await writer.drain()
 
     async def scenario() -> None:
-        async with world(server=floods, caps=Caps(idle_s=0.5)) as made:
+        async with world(server=floods, caps=Caps(idle_s=2.0)) as made:
             stopped = await (await made.client()).opened()
             stopped.writer.transport.pause_reading()  # type: ignore[attr-defined]
             other = await (await made.client()).opened()
