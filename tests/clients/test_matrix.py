@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,7 +225,8 @@ def furnish(made: House) -> None:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
-    with house(tmp_path_factory.mktemp("matrix")) as made:
+    with house(tmp_path_factory.mktemp("matrix")) as made, ThreadPoolExecutor() as pool:
+        commands = [(column, pool.submit(column.command)) for column in COLUMNS]  # installed meanwhile
         furnish(made)
         made.handler("lock", "add", "drill/v1")
         made.start()
@@ -232,9 +234,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
         found = Reports(made)
         with contextlib.ExitStack() as ending:
             ending.callback(found.end)
-            for column in COLUMNS:
+            for column, command in commands:
                 try:
-                    found.begin(column, column.command())
+                    found.begin(column, command.result())
                 except strangers.Missing as why:
                     found.missing[column.name] = str(why)
             yield found
