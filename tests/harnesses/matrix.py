@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.harness import rendering
-from reconciler.harness.harnesses import HARNESSES, Service
 from tests.harnesses import report as page
 from tests.harnesses.ways import HERE, WAYS, Way
 from tests.kit import strangers
@@ -90,16 +88,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         assert made.processes() == []
 
 
-def told_by_file(way: Way, folder: Path) -> dict[str, str]:
-    """The project's file of a harness that cannot be told for one run."""
-    if way.told:
-        return {}
-    row = HARNESSES[way.word]
-    service = Service("ocr", (str(BIN / "handler-service"), "ocr", "--agent", "clerk"), 120)
-    return {str(folder / row.file): rendering.text(rendering.document(row, [service])).decode()}
-
-
-def planned(way: Way, place: House, folder: Path) -> dict[str, Any]:
+def planned(way: Way, place: House, folder: Path, *, rendered: bool = False) -> dict[str, Any]:
+    """One run of a harness: told by `handler run`, or by its project's file as `handler render` writes it."""
     home, work = folder / "home", folder / "work"
     for made in (home / "tmp", work):
         made.mkdir(parents=True)
@@ -114,15 +104,38 @@ def planned(way: Way, place: House, folder: Path) -> dict[str, Any]:
         "TERM": "dumb",
         "NO_COLOR": "1",
     }
+    if rendered or not way.told:
+        place.handler("render", "clerk", "--harness", way.word, "--write", "--into", str(work))
+    before = [] if rendered else [str(BIN / "handler"), "run", "clerk", "--"]
+    after = way.trust if rendered else ()
+    cases = ["success"] if rendered else list(CASES)
     return {
         "wanted": "ocr_extract",
-        "cases": [{"name": name, "arguments": arguments} for name, arguments in CASES.items()],
-        "command": [str(BIN / "handler"), "run", "clerk", "--", *way.command],
+        "cases": [{"name": name, "arguments": CASES[name]} for name in cases],
+        "command": [*before, *way.command, *after],
         "env": environment | dict(way.environment),
         "cwd": str(work),
-        "files": {str(home / path): text for path, text in way.home.items()} | told_by_file(way, work),
+        "files": {str(home / path): text.replace("{work}", str(work)) for path, text in way.home.items()},
         "timeout": 180,
     }
+
+
+def ran(plan: dict[str, Any], place: House, folder: Path) -> dict[str, Any] | str:
+    """The report of a run, in a network and among processes of its own; else what was said of it."""
+    (folder / "plan.json").write_text(json.dumps(plan))
+    walls = ("bwrap", "--dev-bind", "/", "/", "--unshare-net", "--unshare-pid", "--proc", "/proc")
+    inside = (sys.executable, "-m", "tests.harnesses.inside", str(folder / "plan.json"))
+    done = subprocess.run(
+        [*walls, "--die-with-parent", *inside],
+        cwd=strangers.ROOT,
+        env=place.env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    found: dict[str, Any] | str = json.loads(done.stdout) if done.returncode == 0 else done.stderr
+    return found
 
 
 _seen: dict[str, dict[str, Any] | str] = {}
@@ -136,26 +149,14 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture
 def report(way: Way, place: House, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a run of the harness came to; run once, in a network and among processes of its own."""
+    """What a run of the harness came to; it runs once."""
     if way.word not in _seen:
         folder = tmp_path_factory.mktemp(way.word)
         try:
             plan = planned(way, place, folder)
         except strangers.Missing as why:
             pytest.skip(f"{way.title}: {why}")
-        (folder / "plan.json").write_text(json.dumps(plan))
-        walls = ("bwrap", "--dev-bind", "/", "/", "--unshare-net", "--unshare-pid", "--proc", "/proc")
-        inside = (sys.executable, "-m", "tests.harnesses.inside", str(folder / "plan.json"))
-        done = subprocess.run(
-            [*walls, "--die-with-parent", *inside],
-            cwd=strangers.ROOT,
-            env=place.env,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        _seen[way.word] = json.loads(done.stdout) if done.returncode == 0 else done.stderr
+        _seen[way.word] = ran(plan, place, folder)
     found = _seen[way.word]
     assert isinstance(found, dict), found
     return found
@@ -202,6 +203,17 @@ def test_the_model_reads_which_field_does_not_fit(report: dict[str, Any], way: W
 @pytest.mark.parametrize("case", ["30 kB", "200 kB"])
 def test_the_model_reads_at_least_the_beginning_of_a_long_answer(report: dict[str, Any], case: str) -> None:
     assert '{"pages":[{"text":"0000000' in page.text_of(report, case).replace(" ", "").replace("\n", "")
+
+
+def test_a_project_that_was_rendered_serves_the_harness(way: Way, place: House, tmp_path: Path) -> None:
+    try:
+        plan = planned(way, place, tmp_path, rendered=True)
+    except strangers.Missing as why:
+        pytest.skip(f"{way.title}: {why}")
+    found = ran(plan, place, tmp_path)
+    assert isinstance(found, dict), found
+    assert list(found["results"]) == ["success"], found["said"]
+    assert ANSWER in page.text_of(found, "success")
 
 
 def test_nothing_that_a_harness_sends_its_model_comes_from_behind_the_interface(

@@ -1,7 +1,7 @@
 """How each harness is started for one task without a person, with the scripted model in the place of its own.
 
 One row a harness. ``{url}`` stands for the model's address. Of the services a harness is told by
-``handler run`` alone; only Gemini CLI, which cannot be told for one run, gets its project's file.
+``handler run``; Gemini CLI, which cannot be told for one run, by the file that ``handler render`` writes.
 """
 
 import json
@@ -23,8 +23,10 @@ _PLACED_BY_SCRIPTS = ("@anthropic-ai/claude-code", "opencode-ai")  # their progr
 class Way:
     """One harness: ``tool`` is the name by which its model knows `ocr_extract` of the interface `ocr`.
 
-    ``home`` are files below its private home. ``own_checks``: it holds arguments against the schema itself,
+    ``home`` are files below its private home, in which ``{work}`` is the project's folder, whose files a
+    person has said to trust. ``own_checks``: it holds arguments against the schema itself,
     and what does not fit never reaches the router. ``told`` is false where `handler run` cannot tell it.
+    ``trust`` are arguments by which a person says to trust the project's files for one run.
     """
 
     word: str
@@ -36,6 +38,7 @@ class Way:
     home: Mapping[str, str] = field(default_factory=dict)
     own_checks: bool = False
     told: bool = True
+    trust: tuple[str, ...] = ()
 
     def programs(self) -> Path:
         """The folder with its program; Missing where it cannot be installed."""
@@ -73,6 +76,8 @@ name = "local"
 base_url = "{url}/v1"
 wire_api = "responses"
 env_key = "LOCAL_KEY"
+[projects."{work}"]
+trust_level = "trusted"
 """
 _VIBE = """active_model = "scripted"
 enable_telemetry = false
@@ -111,6 +116,7 @@ WAYS = (
             "ANTHROPIC_API_KEY": "none",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
+        {".claude/settings.json": json.dumps({"enableAllProjectMcpServers": True})},
     ),
     Way(
         "codex",
@@ -130,6 +136,7 @@ WAYS = (
         {"LOCAL_KEY": "none"},
         {".vibe/config.toml": _VIBE},
         own_checks=True,
+        trust=("--trust",),
     ),
     Way(
         "gemini",
@@ -173,5 +180,6 @@ WAYS = (
             "COPILOT_MODEL": "scripted",
             "COPILOT_OFFLINE": "true",
         },
+        trust=("--trust-folder",),
     ),
 )
