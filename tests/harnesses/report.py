@@ -59,13 +59,15 @@ def _names(runs: Sequence[Run]) -> str:
         how = "declared with every request"
         if report["searched"]:
             how = "after a search for it" + (", then in code" if tool["schema"] is None else "")
-        return [f"{way.title} {way.version()}", name, how, _kept(tool)]
+        told = "yes" if "Services you can call." in report["requests"] else "no"
+        return [f"{way.title} {way.version()}", name, how, _kept(tool), told]
 
     head = (
         "harness",
         "the name that its model knows",
         "its model has the schema",
         "of the schema is left out",
+        "its model reads the instructions",
     )
     return _table(head, [row(way, report) for way, report in runs])
 
