@@ -38,8 +38,9 @@ class Framer:
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """The lines that ``data`` completes, in order, each with its end, blank ones left out."""
-        if self.is_whole(data):
-            return [data]
+        if self.at_start and data.endswith(b"\n") and len(data) <= self.limit and b"\r" not in data:
+            # Whole lines and nothing else; ``splitlines`` of bytes knows no ends but 0x0A and 0x0D.
+            return [line for line in data.splitlines(keepends=True) if line > _BLANK or not line.isspace()]
         size = len(data)
         lines: list[bytes | Oversized] = []
         start = 0
