@@ -1,13 +1,21 @@
-"""What holds for every test: an example is judged by what it shows, not by how long a busy machine takes.
+"""What holds for every test: an example is judged by what it shows, not by how long a busy machine takes, and
+signals are what they are at a terminal, however the tests were started.
 
 The longest files come first, so that of two workers none is left alone with one at the end.
 """
+
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("handler", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("handler")
+
+# What starts in the background of a script, or under nohup, ignores these, and so would all that tests start.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
 _LONGEST = ("test_convergence.py", "test_killed_daemons.py", "test_engines.py")
 

@@ -37,17 +37,20 @@ def test_wrappers_that_hand_their_input_on_are_climbed_over(wrappers: list[str],
 
 
 def test_without_a_pipe_the_parent_counts() -> None:
+    """``true`` keeps the inner shell from becoming ``cat``, whose input is the pipe."""
     reading, writing = os.pipe()
-    with subprocess.Popen(
-        ["sh", "-c", 'exec 3<&0; "$0" "$@" </dev/null & wait', "sh", "-c", "echo $$; cat <&3"],
-        stdin=reading, stdout=subprocess.PIPE, text=True,
-    ) as child:  # fmt: skip
+    with (
+        subprocess.Popen(
+            ["sh", "-c", 'exec 3<&0; "$0" "$@" </dev/null & wait', "sh", "-c", "echo $$; cat <&3; true"],
+            stdin=reading, stdout=subprocess.PIPE, text=True,
+        ) as child,
+        os.fdopen(writing, "wb"),  # closed first: the child ends with it, also where this test fails
+    ):  # fmt: skip
         os.close(reading)
         assert child.stdout is not None
         assert processes.harness(int(child.stdout.readline())) == processes.Process(
             child.pid, processes.start_time(child.pid) or 0
         )
-        os.close(writing)
 
 
 def test_a_process_that_is_gone_has_no_harness() -> None:
