@@ -7,18 +7,17 @@ that becomes one fault with one place; ``config.words`` says it.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from reconciler.config import words
 from reconciler.config.words import Fault, Subject
+from reconciler.model import twins
 from reconciler.model.problems import Path, Problem
 
 _MAX_LOOKED_UP = 50  # misspelt keys of one file whose nearest name is looked for: it costs 0.1 ms each
 
 
-def problems(error: ValidationError, subject: Subject) -> Iterator[Problem]:
-    """Every fault that a model found in a file, one problem for each key."""
-    details = error.errors(include_url=False, include_input=False)
+def problems(subject: Subject) -> Iterator[Problem]:
+    """Every fault that its model finds in a file, one problem for each key."""
+    details = twins.errors(subject.row.model, subject.values)
     faults = [_fault(subject.values, one["loc"], one["type"], one.get("ctx", {})) for one in details]
     unknown = [fault.path for fault in faults if fault.word == "extra_forbidden"]
     nearest = {path: words.nearest_key(subject, path) for path in unknown[:_MAX_LOOKED_UP]}

@@ -5,20 +5,20 @@ no ``$id`` and no reference to a host. The text under each key of a model become
 from the models' source, so only rendering pays for it. Writing the files is ``.ci/schemas``.
 """
 
-import ast
-import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any
 
 from reconciler.model import resources, settings
+from reconciler.model.forms import Record
 from reconciler.model.problems import Path
 from reconciler.model.resources import KINDS
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
@@ -41,14 +41,14 @@ def render() -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=32)
-def schema_of(model: type[BaseModel]) -> Schema:
+def schema_of(model: "type[Record | BaseModel]") -> Schema:
     """The schema of one model, by the keys of its file. Not to be changed: it is kept."""
     cleaned = _cleaned(model.model_json_schema(by_alias=True))
     assert isinstance(cleaned, dict)  # noqa: S101 - a schema is an object
     return cleaned
 
 
-def nodes(model: type[BaseModel], path: Path) -> tuple[Schema, ...]:
+def nodes(model: "type[Record | BaseModel]", path: Path) -> tuple[Schema, ...]:
     """The schemas that the value at ``path`` may have: several where it is a choice, none where unknown."""
     whole = schema_of(model)
     found = list(_options(whole, whole))
@@ -142,19 +142,29 @@ def _descriptions(sources: Iterable[ModuleType]) -> Mapping[str, Mapping[str, st
 
     Raises KeyError for a key without a text: a key that nobody explains is not ready to be written.
     """
+    import inspect
+
     found: dict[str, dict[str, str]] = {}
     for source in sources:
         texts = _attribute_texts(inspect.getsource(source))
         for name, model in vars(source).items():
-            if isinstance(model, type) and issubclass(model, BaseModel) and name in texts:
-                found[name] = {
-                    info.alias or field: texts[name][field] for field, info in model.model_fields.items()
-                }
+            if isinstance(model, type) and name in texts and (keys := _keys(model)):
+                found[name] = {alias: texts[name][field] for field, alias in keys.items()}
     return found
+
+
+def _keys(model: type) -> Mapping[str, str]:
+    """The keys of a model as files have them, by their names in its source; none where it is no model."""
+    if issubclass(model, Record):
+        return model.aliases
+    fields = getattr(model, "model_fields", {})
+    return {field: info.alias or field for field, info in fields.items()}
 
 
 def _attribute_texts(source: str) -> dict[str, dict[str, str]]:
     """The string under each annotated name of each class."""
+    import ast
+
     found: dict[str, dict[str, str]] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):

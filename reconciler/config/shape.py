@@ -7,9 +7,7 @@ two keys and what the path must agree with. What other objects say is not asked 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
-from reconciler.config import faults, words
+from reconciler.config import words
 from reconciler.config.codes import BOTH_OR_NEITHER, REFERENCE_FORM, TOO_MANY
 from reconciler.config.words import Subject
 from reconciler.model.names import Kind
@@ -18,21 +16,25 @@ from reconciler.model.resources import Binding, KindRow, Record, SecretReference
 
 MAX_TOLD = 50  # problems of one file; whoever has more needs another tool first
 
-_FORMS = tuple(info.alias or name for name, info in SecretReference.model_fields.items())
+_FORMS = tuple(SecretReference.aliases.values())
 
 
 def sound(row: KindRow, values: Mapping[str, Any], given: Mapping[str, object]) -> Record | None:
     """The record of values that are right, or None: the short way, since most files are right."""
     try:
         spec = row.model.model_validate(values)
-    except ValidationError:
+    except ValueError:
         return None
     if isinstance(spec, Binding):
         if (spec.connector is None) == (spec.addon is None):
             return None
-        if any(len(reference.model_fields_set) != 1 for reference in spec.secrets.values()):
+        if any(_forms(reference) != 1 for reference in spec.secrets.values()):
             return None
     return spec if all(values.get(key, value) == value for key, value in given.items()) else None
+
+
+def _forms(reference: SecretReference) -> int:
+    return sum(getattr(reference, field) is not None for field in SecretReference.aliases)
 
 
 def problems(subject: Subject) -> tuple[Problem, ...]:
@@ -40,10 +42,9 @@ def problems(subject: Subject) -> tuple[Problem, ...]:
     if early := _senseless(subject):
         return (early,)
     found = list(_across(subject))
-    try:
-        subject.row.model.model_validate(subject.values)
-    except ValidationError as error:
-        found.extend(faults.problems(error, subject))
+    from reconciler.config import faults  # noqa: PLC0415 - what explains is not needed where all is right
+
+    found.extend(faults.problems(subject))
     return _bounded(found, subject)
 
 

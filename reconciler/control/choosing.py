@@ -14,8 +14,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from reconciler.admission import admit
 from reconciler.admission.admit import Surroundings
 from reconciler.config import load
@@ -295,5 +293,5 @@ def _signature(path: Path) -> tuple[int, ...] | None:
 def _loaded(path: Path) -> settings.Source | None:
     try:
         return settings.Source.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+    except (OSError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""The record that every kind is made of, and the words (names, sizes, times) that its keys hold.
+"""The words (names, sizes, times) that the keys of records hold.
 
 A word's pattern and bounds are stated once, here, and its example is what a problem's mend shows when there
 is no nearer thing to type.
@@ -6,9 +6,8 @@ is no nearer thing to type.
 
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-
+from reconciler.model.forms import Field
+from reconciler.model.forms import Record as Record  # noqa: PLC0414 - part of this module's face
 from reconciler.model.names import MAX_NAME, NAME_PATTERN
 
 T = TypeVar("T")
@@ -110,19 +109,3 @@ Sha256 = Annotated[
 Scalar = str | int | float | bool
 Seconds = Annotated[float, Field(gt=0, le=86_400, examples=[120])]
 Bytes = Annotated[int, Field(gt=0, le=2**40, examples=[20_000_000])]
-
-
-class Record(BaseModel):
-    """A closed, frozen, strict record; its errors never repeat the input."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        alias_generator=to_camel,
-        validate_by_name=False,
-        validate_by_alias=True,
-        hide_input_in_errors=True,
-        protected_namespaces=(),
-    )

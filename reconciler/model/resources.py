@@ -11,8 +11,7 @@ under a key is its documentation: ``config.schemas`` puts it into the JSON Schem
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
+from reconciler.model.forms import Field
 from reconciler.model.names import Kind
 from reconciler.model.records import (
     Bytes,

@@ -2,8 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
+from reconciler.model.forms import Field
 from reconciler.model.records import Record
 
 
