@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from reconciler.model.forms import Record, RecordType, Rule, made
+from reconciler.model.checks import Keyed, RecordType, Rule, made
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=Keyed)
 
 
 class _Twin(BaseModel):
@@ -39,7 +39,7 @@ def judged_text(kind: type[R], text: bytes) -> R:
     return _record(kind, twin(kind).model_validate_json(text))
 
 
-def errors(kind: type[Record], values: object) -> list[ErrorDetails]:
+def errors(kind: type[Keyed], values: object) -> list[ErrorDetails]:
     """All that is wrong with a table, in pydantic's words; none when it is right."""
     try:
         twin(kind).model_validate(values)
@@ -87,21 +87,24 @@ def _rule(rule: Rule) -> Any:
 
 def _twinned(value: Any) -> Any:
     """A default with twins for records: as it is, since defaults are not judged."""
-    if not isinstance(value, Record):
+    if not isinstance(value, Keyed):
         return value
-    aliases = type(value).aliases
-    return twin(type(value)).model_construct(**{aliases[field]: _twinned(one) for field, one in value})
+    return twin(type(value)).model_construct(**{key: _twinned(one) for key, one in _by_key(value).items()})
 
 
 def _tables(value: Any) -> Any:
     """Records inside the values as tables: pydantic knows their twins alone."""
-    if isinstance(value, Record):
-        return {key: _tables(one) for key, one in value.model_dump(by_alias=True).items() if one is not None}
+    if isinstance(value, Keyed):
+        return {key: _tables(one) for key, one in _by_key(value).items() if one is not None}
     if isinstance(value, dict):
         return {key: _tables(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_tables(one) for one in value)
     return value
+
+
+def _by_key(value: Keyed) -> dict[str, Any]:
+    return {key.alias: getattr(value, key.field) for key in type(value).record_keys}
 
 
 def _record(kind: type[R], model: BaseModel) -> R:

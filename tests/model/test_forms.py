@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.model import twins
-from reconciler.model.forms import Record, Unfit, reading
+from reconciler.model.checks import Unfit, reading
+from reconciler.model.forms import Record
 from reconciler.model.resources import KINDS, Agent, Binding, Config, Interface, KindRow
 
 _ROOT = Path(__file__).resolve().parents[2]
