@@ -36,8 +36,10 @@ for _ in range(seen):
     if (found.st_dev, found.st_ino) != (int(device), int(inode)):
         posix.write(2, b"handler: '%s' was put in another's place meanwhile\\n" % fsencode(place))
         posix._exit(126)
-for number in filter(None, numbers.split(",")):
-    _signal.signal(int(number), _signal.SIG_DFL)
+numbers = list(map(int, filter(None, numbers.split(","))))
+for number in numbers:
+    _signal.signal(number, _signal.SIG_DFL)
+_signal.pthread_sigmask(_signal.SIG_UNBLOCK, numbers)
 try:
     posix.execve(path, arguments, posix.environ)
 except OSError as fault:

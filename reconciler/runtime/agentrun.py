@@ -4,7 +4,8 @@ The terminal stays the program's own: no session of its own, so that job control
 work as ever; that a program cannot type into the terminal that it shares is the filter's work (TIOCSTI).
 What the terminal sends to the foreground (Ctrl-C, Ctrl-Z) reaches the program from the kernel; a signal that
 somebody sends to us is passed on. bubblewrap itself hears none of them, or it would end before the program
-could put things in order. It dies with us: spawn from the main thread.
+could put things in order. They are blocked, not ignored, until there is a program to pass them on to, so one
+that comes while the sandbox is built is not lost. It dies with us: spawn from the main thread.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from reconciler.runtime import netns
 _PASSED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _SET_UP_S = 20.0
+_SOON_S = 0.01
 
 Serve = Callable[[socket.socket], Awaitable[None]]
 
@@ -33,7 +35,7 @@ class NotStartedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to spawn; ``command`` is given the signals that are to be the program's own again."""
+    """What to spawn; ``command`` is given the signals that are blocked and to be the program's own again."""
 
     bwrap: str
     options: tuple[str, ...]
@@ -47,12 +49,15 @@ def run(order: Order, serve: Serve | None, close: Callable[[], Awaitable[None]])
     ``serve`` gets a listening socket inside its network before it runs, None for no way out; ``close`` is
     called at the end.
     """
-    own = tuple(number for number in _PASSED if signal.getsignal(number) is not signal.SIG_IGN)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in own}
+    before = {number: how for number in _PASSED if (how := signal.getsignal(number)) is not signal.SIG_IGN}
     terminal = _foreground()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, before)
     try:
-        return asyncio.run(_run(order, serve, close, own))
+        return asyncio.run(_run(order, serve, close, tuple(set(before) - mask)))
     finally:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # it ended already: there is nobody to tell
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, how in before.items():
             signal.signal(number, how)
         _take_back(terminal)
@@ -62,6 +67,9 @@ async def _run(
     order: Order, serve: Serve | None, close: Callable[[], Awaitable[None]], own: tuple[int, ...]
 ) -> int:
     loop = asyncio.get_running_loop()
+    for number in signal.sigpending() & set(own):  # it cannot be for what is not there yet
+        await close()
+        return 128 + int(number)
     child, told, unblock = _spawned(order, own)
     try:
         with ExitStack() as ends:
@@ -73,11 +81,12 @@ async def _run(
             for number in own:
                 loop.add_signal_handler(number, _pass_on, number, inner)
             os.write(unblock, b"1")
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, own)
         return await _end(child)
     finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, own)
         for number in own:
             loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_IGN)
         child.kill()
         child.wait()
         await close()
@@ -147,6 +156,8 @@ def _pass_on(number: int, inner: int) -> None:
         children = Path(f"/proc/{inner}/task/{inner}/children").read_text().split()
         for pid in map(int, children):
             os.kill(pid, number)
+        if not children:  # it is about to be started
+            asyncio.get_running_loop().call_later(_SOON_S, _pass_on, number, inner)
 
 
 def _foreground() -> int | None:

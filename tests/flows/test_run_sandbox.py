@@ -1,5 +1,6 @@
 """``handler run --sandbox``: services in a sandbox, and a terminal, signals and an end like any program's."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -102,6 +103,21 @@ def test_a_signal_to_the_run_is_the_programs_to_handle(place: House) -> None:
     child = started(place, code)
     child.send_signal(signal.SIGTERM)
     assert child.wait(30) == 23
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_while_the_sandbox_is_built_is_not_lost(place: House, number: int) -> None:
+    words = [BIN / "handler", "run", "clerk", "--sandbox", "--", "sleep", "600"]
+    child = subprocess.Popen(words, env=place.env, cwd=place.inbox, stdin=subprocess.DEVNULL)
+
+    def builds() -> bool:
+        pids = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        return any(b"--block-fd" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
+
+    with contextlib.suppress(OSError):  # a child that looked at the machine had just ended
+        wait_for(builds, "bubblewrap is at work")
+    child.send_signal(number)
+    assert child.wait(30) in (128 + number, -number)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
