@@ -5,6 +5,7 @@ one that a script opens ends by ``close``, or after a day without a call. Why an
 with the place and the mend.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,7 +69,8 @@ class Openings:
         return {"session": session.id}
 
     async def listed(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        """Every open session, standing ones included."""
+        """Every open session, standing ones included; the records of their calls are on the disk by then."""
+        await asyncio.to_thread(self._controller.parts.journal.flush)
         return [self._as_json(session) for session in self._keeper.sessions()]
 
     async def egress(self, params: Mapping[str, Any], caller: Caller) -> Any:

@@ -27,10 +27,29 @@ def of(state: str, session: str) -> list[dict[str, object]]:
     return found
 
 
+def known(state: str) -> list[str]:
+    """The sessions that there are records of, the one that was written to last first."""
+    found: dict[str, float] = {}
+    try:
+        with os.scandir(Path(state, "calls")) as entries:
+            for one in entries:
+                if one.name.endswith(".jsonl"):
+                    name = one.name.removesuffix(".jsonl").removesuffix(".1")
+                    found[name] = max(one.stat().st_mtime, found.get(name, 0.0))
+    except OSError:
+        pass  # none yet, or one that was pruned meanwhile: what was found counts
+    return sorted(found, key=lambda name: -found[name])
+
+
 def count(state: str, session: str) -> int:
     """How many records there are of a session."""
-    files = (Path(state, "calls", f"{session}{more}.jsonl") for more in (".1", ""))
-    return sum(path.read_bytes().count(b"\n") for path in files if path.is_file())
+    found = 0
+    for more in (".1", ""):
+        try:
+            found += Path(state, "calls", f"{session}{more}.jsonl").read_bytes().count(b"\n")
+        except OSError:
+            continue  # there is none, or it was pruned just now
+    return found
 
 
 def _tail(path: Path) -> list[bytes]:

@@ -6,6 +6,9 @@ import click
 from reconciler.doors import usage
 
 _COUNT = click.IntRange(min=0)
+_ALL = click.option(
+    "-a", "--all", "over", is_flag=True, help="Also those that are over and called something."
+)
 
 
 @click.group("session")
@@ -49,15 +52,21 @@ def _close(settings: usage.Settings, session_id: str) -> int:
 
 
 @_session.command("list")
+@_ALL
 @click.pass_obj
-def _list(settings: usage.Settings) -> int:
+def _list(settings: usage.Settings, over: bool) -> int:  # noqa: FBT001 - click's way
     """List the open sessions: whose, since when, whether new ones get the same, their calls.
 
-    STATE is current, or draining: a new session of the agent gets other routes, or none.
+    STATE is current, or draining: a new session of the agent gets other routes, or none; with --all also
+    over, and then AGE is that of the last call. Those are known from what is kept of their calls.
+
+    \b
+      handler session list --all
+      handler session show ID
     """
     from reconciler.doors import sessioning
 
-    return sessioning.listed(settings)
+    return sessioning.listed(settings, over=over)
 
 
 @_session.command("show")
@@ -75,12 +84,13 @@ def _show(settings: usage.Settings, session_id: str, count: int) -> int:
 
 
 @click.command("sessions")
+@_ALL
 @click.pass_obj
-def _sessions(settings: usage.Settings) -> int:
-    """List the open sessions (as 'handler session list')."""
+def _sessions(settings: usage.Settings, over: bool) -> int:  # noqa: FBT001 - click's way
+    """List the open sessions (as 'handler session list'); with --all those that are over, too."""
     from reconciler.doors import sessioning
 
-    return sessioning.listed(settings)
+    return sessioning.listed(settings, over=over)
 
 
 COMMANDS = (_session, _sessions)

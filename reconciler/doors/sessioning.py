@@ -39,21 +39,33 @@ def close(settings: usage.Settings, session: str) -> int:
     return 0
 
 
-def listed(settings: usage.Settings) -> int:
-    """Print the open sessions and what each is pinned to."""
-    found = client.Client(settings.config).sessions()
+def listed(settings: usage.Settings, *, over: bool = False) -> int:
+    """Print the open sessions and what each is pinned to; with ``over`` also the others, as far as records of
+    their calls are kept. Raises ``client.NoController`` where nothing can be shown without one.
+    """
+    state, why = folders.places(settings.config)[1], ""
+    try:
+        found = client.Client(settings.config).sessions()
+    except client.NoController as fault:
+        if not over:
+            raise
+        found, why = [], str(fault)
+    names = {one.get("session") for one in found}
+    gone = [name for name in callrecords.known(state) if name not in names]
+    past = [_over(state, name) for name in gone] if over else []
     if settings.output == "json":
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        opened = [{**one, "open": True} for one in found] if over else found
+        sys.stdout.write(json.dumps([*opened, *past], indent=2) + "\n")
     elif settings.output == "name":
-        sys.stdout.write("".join(f"{one.get('session')}\n" for one in found))
-    elif found:
-        state = folders.places(settings.config)[1]
+        sys.stdout.write("".join(f"{one.get('session')}\n" for one in [*found, *past]))
+    elif found or past:
         rows = [["SESSION", "AGENT", "AGE", "STATE", "CALLS", "ROUTES"]]
         rows += [_row(one, callrecords.count(state, str(one.get("session")))) for one in found]
-        colours = [[""] * 6, *(["", "", "", _colour(one), "", ""] for one in found)]
+        rows += [_past_row(one) for one in past]
+        colours = [[""] * 6, *(["", "", "", _colour(one), "", ""] for one in [*found, *past])]
         sys.stdout.write(columns.table(rows, _paint(settings), colours))
-    elif not settings.quiet:
-        sys.stderr.write("No session is open.\n")
+    if not settings.quiet:
+        sys.stderr.write(_said(found, len(gone), why, over=over))
     return 0
 
 
@@ -67,7 +79,7 @@ def show(settings: usage.Settings, session: str, count: int) -> int:
     one = next((one for one in found if one.get("session") == session), None)
     calls = callrecords.of(folders.places(settings.config)[1], session)
     if one is None and not calls:
-        sys.stderr.write(f"handler: {why or f'nothing is known of session {columns.shown(session)}'}\n")
+        sys.stderr.write(f"handler: {why or _unknown(session)}\n")
         return 1
     last = calls[-count:] if count else []
     if settings.output == "json":
@@ -84,11 +96,61 @@ def show(settings: usage.Settings, session: str, count: int) -> int:
 
 
 def _row(one: lines.Json, calls: int) -> list[str]:
+    told = [str(one.get("session")), str(one.get("agent")), _age(one), _state(one), str(calls)]
+    return [*told, _routes(one)]
+
+
+def _routes(one: lines.Json) -> str:
     routes = one.get("routes")
-    pinned = (
+    return (
         ", ".join(f"{name} → {route}" for name, route in routes.items()) if isinstance(routes, dict) else ""
     )
-    return [str(one.get("session")), str(one.get("agent")), _age(one), _state(one), str(calls), pinned]
+
+
+def _unknown(session: str) -> str:
+    return (
+        f"nothing is known of session {columns.shown(session)}: it is not open, and no call of it is kept "
+        "('handler session list --all' lists those that are known)"
+    )
+
+
+def _over(state: str, session: str) -> lines.Json:
+    """What the records tell of a session that is over."""
+    calls = [call for call in callrecords.of(state, session) if "agent" in call]
+    return {
+        "session": session,
+        "open": False,
+        "agent": calls[-1].get("agent") if calls else None,
+        "lastCallAt": calls[-1].get("at") if calls else None,
+        "calls": callrecords.count(state, session),
+        "routes": {str(call.get("interface")).partition("/")[0]: call.get("instance") for call in calls},
+    }
+
+
+def _past_row(one: lines.Json) -> list[str]:
+    called = _instant(one.get("lastCallAt"))
+    age = "-" if called is None else columns.age(time.time() - called)
+    return [str(one["session"]), str(one["agent"] or "-"), age, "over", str(one["calls"]), _routes(one)]
+
+
+def _instant(text: object) -> float | None:
+    from datetime import datetime  # noqa: PLC0415 - open sessions do without
+
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def _said(found: list[lines.Json], gone: int, why: str, *, over: bool) -> str:
+    """What is told beside the table: why it may be incomplete, that it is empty, where the rest is."""
+    if over:
+        empty = "" if found or gone else "No session is open, and of none is a call recorded.\n"
+        return (f"{why}\n" if why else "") + empty
+    if found:
+        return ""
+    more = columns.counted(gone, "session") + (" that is" if gone == 1 else " that are")
+    return "No session is open.\n" + (f"'handler session list --all' shows {more} over.\n" if gone else "")
 
 
 def _facts(one: lines.Json | None, session: str, calls: list[lines.Json], paint: columns.Paint) -> str:
@@ -148,7 +210,7 @@ def _state(one: lines.Json) -> str:
 
 
 def _colour(one: lines.Json) -> str:
-    return "yellow" if one.get("draining") else "green"
+    return "grey" if one.get("open") is False else "yellow" if one.get("draining") else "green"
 
 
 def _age(one: lines.Json) -> str:

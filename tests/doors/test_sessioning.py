@@ -74,8 +74,45 @@ def test_open_sessions_are_listed_with_their_calls(world: World, command: list[s
     assert shown[0].split() == ["SESSION", "AGENT", "AGE", "STATE", "CALLS", "ROUTES"]
     assert shown[1].split()[:5] == ["abc", "clerk", "3m", "draining", "2"]
     assert "ocr → ocr-fast@a1f3c9000000" in shown[1]
+
+
+def test_of_sessions_that_are_over_it_is_said_how_to_see_them(world: World) -> None:
     with fakes.served(world.run / "control.sock", answers()):
-        assert world.handler(*command).err == "No session is open.\n"
+        assert world.handler("sessions").err == "No session is open.\n"
+        assert (
+            world.handler("sessions", "--all").err == "No session is open, and of none is a call recorded.\n"
+        )
+        write_calls(world, call(1), {"dropped": 1}, session="old")
+        write_calls(world, {"dropped": 3}, session="torn")
+        told = world.handler("sessions")
+        assert (told.out, told.err.splitlines()[1:]) == (
+            "", ["'handler session list --all' shows 2 sessions that are over."]
+        )  # fmt: skip
+        assert world.handler("sessions", "-q").err == ""
+        assert "session list --all" in world.handler("session", "show", "xyz").err
+
+
+def test_those_that_are_over_are_listed_after_the_open_ones_and_need_no_controller(world: World) -> None:
+    write_calls(world, call(1), session="abc")
+    write_calls(
+        world, call(1, interface="llm/v1", instance="big@1"), call(2, instance="ocr-fast@2"), session="old"
+    )
+    (world.state / "calls" / "old.1.jsonl").write_text(f"{json.dumps(call(0))}\n")
+    with fakes.served(world.run / "control.sock", answers(OPEN)):
+        rows = [line.split() for line in world.handler("session", "list", "-a").out.splitlines()]
+        told = json.loads(world.handler("sessions", "--all", "-o", "json").out)
+        assert "open" not in json.loads(world.handler("sessions", "-o", "json").out)[0]
+        assert world.handler("sessions", "--all", "-o", "name").out == "abc\nold\n"
+    assert [(row[0], row[3], row[4]) for row in rows[1:]] == [("abc", "draining", "1"), ("old", "over", "3")]
+    assert [(one["session"], one["open"]) for one in told] == [("abc", True), ("old", False)]
+    assert told[1]["routes"] == {"llm": "big@1", "ocr": "ocr-fast@2"}
+    alone = world.handler("session", "list", "--all", "-c", "config")
+    assert (alone.code, {line.split()[0] for line in alone.out.splitlines()}) == (
+        0,
+        {"SESSION", "abc", "old"},
+    )
+    assert "no controller runs" in alone.err
+    assert world.handler("session", "list", "-c", "config").code != 0
 
 
 def test_one_is_shown_with_its_services_and_its_last_calls(
