@@ -12,8 +12,11 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from reconciler.control import gitstore
+if TYPE_CHECKING:
+    from reconciler.control import gitstore
+
 
 _MAX_SMALL = 4096  # bytes of HEAD, gitdir and ref files; more is none of git's
 _MAX_CONFIG = 2**20
@@ -90,8 +93,10 @@ def marker(repository: Checkout, now_s: float) -> Marker | None:
     return None
 
 
-def store(repository: Checkout, like: str = "") -> gitstore.Store:
+def store(repository: Checkout, like: str = "") -> "gitstore.Store":
     """Where the objects are; ``like`` is any object's full name, if one is known: it tells the hash."""
+    from reconciler.control import gitstore  # noqa: PLC0415 - files that lie in no commit need no git
+
     place = repository.common_dir
     kind = algorithm(like) if like else _algorithm_of(f"{place}/config")
     shallow = f"{place}/shallow"

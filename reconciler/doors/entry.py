@@ -26,6 +26,7 @@ _COULD_NOT = {
     "wait",
     "reconcile",
 }  # 2 means "could not run"
+_LOOKS = {"validate", "diff", "plan"}
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
 
@@ -88,9 +89,29 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
         raise usage.Usage(f"'{command}' is not an option of handler")
     if command not in _known():
         raise usage.Usage(usage.unknown(command))
+    return _in_one_go(settings, command, rest) if command in _LOOKS else _by_click(settings, words)
+
+
+def _by_click(settings: usage.Settings, words: list[str]) -> int:
     from reconciler.doors import cli  # noqa: PLC0415 - click and the rooms behind it
 
     return cli.run(settings, words)
+
+
+def _in_one_go(settings: usage.Settings, command: str, words: list[str]) -> int:
+    """One look at every file: what it makes stays until its end, so a collector of garbage finds nothing."""
+    import gc  # noqa: PLC0415
+
+    gc.disable()
+    try:
+        if command == "validate" and not any(word.startswith("-") for word in words):
+            from reconciler.doors import validating  # noqa: PLC0415 - paths alone need no click
+
+            return validating.run(settings, words, "text")
+        return _by_click(settings, [command, *words])
+    finally:
+        gc.freeze()  # nor does one at the end of the process
+        gc.enable()
 
 
 def _with_services(settings: usage.Settings, command: str, words: list[str]) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from reconciler.admission import admit as admission_room
 from reconciler.admission.admit import Admission
 from reconciler.config import load
-from reconciler.control import checkouts, commits, folders
+from reconciler.control import checkouts, folders
 from reconciler.control.place import Place
 from reconciler.control.source import Busy, Gone, Source
 from reconciler.doors.usage import Stopped
@@ -73,6 +73,8 @@ def _judged(root: Path, trees: Mapping[Layer, Tree]) -> Look:
 
 def _read(root: Path) -> Tree:
     if checkouts.is_bare(root.resolve()):  # there are no files: the commit is what can be judged
+        from reconciler.control import commits  # noqa: PLC0415 - git's objects, which files need not
+
         commit = commits.resolve(root, "HEAD")
         return _taken(commit if isinstance(commit, Gone) else commits.tree(commit), "the configuration")
     source = Source(root, Layer.CONFIG)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import __version__
-from reconciler.control import say
-from reconciler.doors import columns, tables
+from reconciler.doors import columns
 from reconciler.model.inventory import Inventory, Layer
 from reconciler.model.problems import Problem, Severity
 
@@ -57,12 +56,22 @@ class Report:
 def text(problems: Iterable[Problem], inventory: Inventory, paint: columns.Paint) -> str:
     """The problems with their source lines, for people: causes first, then what only waits for them."""
     problems = tuple(problems)
+    if not problems:
+        return ""
+    from reconciler.doors import tables  # noqa: PLC0415 - what says problems waits until there are some
+
     told = [
-        tables.problem_text(say.problem_json(one), paint, excerpt(one, inventory, paint))
+        tables.problem_text(_as_json(one), paint, excerpt(one, inventory, paint))
         for one in problems
         if not _waits(one)
     ]
     return "".join(told) + "".join(f"{one.at}: {one.what}\n" for one in problems if _waits(one))
+
+
+def _as_json(problem: Problem) -> dict[str, object]:
+    from reconciler.control import say  # noqa: PLC0415
+
+    return say.problem_json(problem)
 
 
 def _waits(problem: Problem) -> bool:
@@ -97,7 +106,7 @@ def as_json(reports: Sequence[Report]) -> str:
         "errors": sum(report.errors for report in reports),
         "warnings": sum(report.warnings for report in reports),
         "problems": [
-            {**say.problem_json(problem), "path": _path(report, problem)}
+            {**_as_json(problem), "path": _path(report, problem)}
             for report in reports
             for problem in report.problems
         ],

@@ -1,5 +1,6 @@
 """The entry: quick commands import little, wrong lines name the nearest, nothing ends in a traceback."""
 
+import gc
 import json
 import shutil
 import subprocess
@@ -102,6 +103,27 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
         ),
         "reconciler.doors.usage",
     }
+
+
+def test_a_configuration_that_is_right_is_validated_without_pydantic_and_click(world: World) -> None:
+    world.handler("init", "config")
+    found = imported(world, "validate", "config")
+    assert "reconciler.admission.admit" in found
+    assert not found & {
+        "pydantic",
+        "pydantic_core",
+        "click",
+        "jsonschema",
+        "tomlkit",
+        "asyncio",
+        "anyio",
+        "rich",
+    }
+    (world.root / "config/agents/odd.toml").write_text('apiVersion = "handler.agent/v1"\nscop = []\n')
+    assert world.handler("validate", "config").code == 1
+    assert "'scop' is not a key" in world.handler("validate", "config").out
+    assert world.handler("validate", "config", "--format", "yaml").code == 2
+    assert gc.isenabled()
 
 
 def test_help_lists_every_command_and_every_command_has_its_own(world: World) -> None:
