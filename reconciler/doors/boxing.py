@@ -118,8 +118,7 @@ def _box(
     found = agenthost.system()
     agenthost.add_ours(found, kept_out)
     search = [one for one in os.get_exec_path() if one.startswith("/")]
-    if not agenthost.within(program, scope.folders):
-        agenthost.add_program(found, program, search, kept_out)
+    agenthost.add_program(found, program, search, kept_out, scope=scope.folders)
     read = [_readable(path, home, ours) for path in wish.read]
     session = Path(str(opened["folder"]))
     user = (_NOBODY_SHOWN, _NOBODY_SHOWN) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
@@ -127,7 +126,10 @@ def _box(
     visible = (*scope.folders, *(mount.inside for mount in read))
     paths = [one for one in search if found.shows(one) or agenthost.within(one, visible)]
     paths += [os.path.dirname(link) for link in found.links if not link.startswith(_PATH)]
-    own = {"PATH": ":".join(dict.fromkeys((*paths, *_PATH)))}
+    paths = list(dict.fromkeys((*paths, *_PATH)))
+    if hidden := agenthost.hidden_step(found, program, paths, visible):
+        raise Unboxed(_hidden(program, hidden))
+    own = {"PATH": ":".join(paths)}
     given = {**own, **start[1], **_kept(wish.kept)}
     box = Box(
         home=home,
@@ -140,6 +142,15 @@ def _box(
         variables=tuple(agentbox.variables(os.environ, given, home, proxied=proxied).items()),
     )
     return box, scope, program
+
+
+def _hidden(program: str, step: str) -> str:
+    """Why a program cannot run inside: what it needs is not followed from a place that agents write to."""
+    if not os.path.exists(step):
+        return f"{program} leads to {step}, which is not there"
+    folder = os.path.dirname(step)
+    whole = os.path.dirname(folder) if folder.endswith("/bin") else step
+    return f"{program} leads to {step}, which is not shown: --ro {whole} shows it"
 
 
 def _home() -> str:

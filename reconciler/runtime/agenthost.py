@@ -54,7 +54,8 @@ _KERNEL = (
     "/proc/sysrq-trigger",
 )
 _WIDE = ("/", "/etc", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var")  # noqa: S108
-_MOST_STEPS = 40  # what the kernel follows
+_MOST_STEPS = 40  # links that the kernel follows
+_MOST_INTERPRETERS = 6  # and scripts that are run by scripts
 
 
 @dataclass(slots=True)
@@ -91,24 +92,39 @@ def system() -> Found:
     return found
 
 
-def add_program(found: Found, path: str, search: Iterable[str], kept_out: Collection[str]) -> None:
+def add_program(
+    found: Found,
+    path: str,
+    search: Iterable[str],
+    kept_out: Collection[str],
+    *,
+    scope: Collection[str] = (),
+) -> None:
     """Show what the program at an absolute path needs; ``search`` is where its interpreter is looked up.
 
-    ``kept_out`` are folders that nothing shown may hold: the home, the scope, what is ours.
+    ``kept_out`` are folders that nothing shown may hold: the home, the scope, what is ours. What lies in the
+    ``scope`` is shown anyway, and not followed from there: whoever may write there would say what is shown.
     """
-    steps = list(_steps(path))
-    for at, step in enumerate(steps):
-        if found.shows(step):
-            continue
-        if whole := _installation(step, kept_out):
-            found.mounts[whole] = os.path.realpath(whole)
-        elif at + 1 < len(steps):
-            found.links[step] = steps[at + 1]
-        else:
-            found.mounts[step] = step
-    interpreter = _interpreter(steps[-1], search) if steps else None
-    if interpreter and interpreter not in steps:
-        add_program(found, interpreter, search, kept_out)
+    for steps in _chain(path, search):
+        for at, step in enumerate(steps):
+            if within(step, scope):
+                return
+            if found.shows(step):
+                continue
+            if whole := _installation(step, kept_out):
+                found.mounts[whole] = os.path.realpath(whole)
+            elif at + 1 < len(steps):
+                found.links[step] = steps[at + 1]
+            else:
+                found.mounts[step] = step
+
+
+def hidden_step(found: Found, path: str, search: Iterable[str], shown: Collection[str]) -> str:
+    """Where the way from a program to its file and interpreter leads to what is not shown, also counting the
+    folders that are ``shown`` besides; "" where it does not.
+    """
+    steps = (step for chain in _chain(path, search) for step in chain)
+    return next((s for s in steps if not (found.shows(s) or s in found.links or within(s, shown))), "")
 
 
 def add_ours(found: Found, kept_out: Collection[str]) -> None:
@@ -147,6 +163,18 @@ def real_folder(path: str) -> tuple[str, int, int]:
     finally:
         os.close(at)
     return real, found.st_dev, found.st_ino
+
+
+def _chain(path: str, search: Iterable[str]) -> Iterator[list[str]]:
+    """The steps to a program, to its interpreter, and so on."""
+    search = tuple(search)
+    for _ in range(_MOST_INTERPRETERS):
+        steps = list(_steps(path))
+        yield steps
+        interpreter = _interpreter(steps[-1], search)
+        if not interpreter or interpreter in steps:
+            return
+        path = interpreter
 
 
 def _steps(path: str) -> Iterator[str]:

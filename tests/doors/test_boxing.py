@@ -310,6 +310,23 @@ def test_what_is_shown_besides_is_read_only(stage: Stage) -> None:
     assert found == {"read": "shown", "write": "OSError"}
 
 
+def test_a_program_that_is_linked_into_the_scope_runs_and_leads_nowhere_else(
+    stage: Stage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (stage.base / "secret").write_text("canary-4711")
+    script = stage.work / "script"
+    script.write_text("#!/bin/sh\necho it runs\n")
+    script.chmod(0o755)
+    (stage.work / "link").symlink_to(script)
+    (stage.base / "tool").symlink_to(stage.work / "link")
+    assert stage.run(str(stage.base / "tool")) == 0
+    assert "it runs" in capfd.readouterr().out
+    script.unlink()
+    script.symlink_to(stage.base / "secret")
+    with pytest.raises(boxing.Unboxed, match="which is not shown: --ro"):
+        stage.run(str(stage.base / "tool"))
+
+
 @pytest.mark.parametrize(
     "path", ["/", "/etc", "/proc", "{home}", "{base}", "{state}", "{run}/control.sock", "{base}/no"]
 )

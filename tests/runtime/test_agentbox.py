@@ -169,6 +169,30 @@ def test_of_a_home_only_the_program_itself_is_shown(land: Path) -> None:
     assert found(land, "bin/tool").mounts == {str(land / "bin/tool"): str(land / "bin/tool")}
 
 
+def test_what_lies_in_the_scope_does_not_say_what_is_shown_outside_of_it(land: Path) -> None:
+    work, secret = land / "work", land / "secret"
+    work.mkdir()
+    (work / "tool").symlink_to(secret)
+    (land / "tool").symlink_to(work / "tool")
+    made(work / "script", f"#!{secret}\n")
+    (land / "other").symlink_to(work / "script")
+    secret.write_text("a key")
+    for name, hidden in (("tool", secret), ("other", secret), ("work/script", secret)):
+        shown = agenthost.Found()
+        agenthost.add_program(shown, str(land / name), (), (str(land),), scope=(str(work),))
+        assert str(secret) not in shown.mounts
+        assert str(secret) not in shown.links
+        assert agenthost.hidden_step(shown, str(land / name), (), (str(work),)) == str(hidden)
+
+
+def test_scripts_that_run_each_other_are_no_fault(land: Path) -> None:
+    made(land / "one", f"#!{land / 'two'}\n")
+    made(land / "two", f"#!{land / 'one'}\n")
+    shown = found(land, "one")
+    assert set(shown.mounts) == {str(land / "one"), str(land / "two")}
+    assert agenthost.hidden_step(shown, str(land / "one"), (), ()) == ""
+
+
 def test_links_in_a_circle_and_programs_that_are_gone_are_no_fault(land: Path) -> None:
     (land / "a").symlink_to(land / "b")
     (land / "b").symlink_to(land / "a")
