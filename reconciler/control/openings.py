@@ -65,7 +65,8 @@ class Openings:
         """End one session: its sockets go, its calls end."""
         session = await self._keeper.close(str(params.get("session", "")))
         if session is None:
-            raise Refused(f"there is no open session {str(params.get('session'))[:40]!r}")
+            asked = str(params.get("session"))[:40]
+            raise Refused(f"there is no open session {asked!r}: `handler session list` lists them")
         return {"session": session.id}
 
     async def listed(self, params: Mapping[str, Any], caller: Caller) -> Any:

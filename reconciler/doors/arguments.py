@@ -46,7 +46,7 @@ def here() -> str:
 
 
 def parsed(text: str) -> object:
-    """JSON as every side of the router reads it: no NaN, no infinity. Raises ValueError."""
+    """JSON as every side of the router reads it: no NaN, no infinity, no key twice. Raises ValueError."""
 
     def refuse(word: str) -> object:
         raise ValueError(f"{word} is no number in JSON")
@@ -55,8 +55,16 @@ def parsed(text: str) -> object:
         value = float(digits)
         return value if abs(value) < float("inf") else float(str(refuse(digits)))
 
+    def once(pairs: list[tuple[str, object]]) -> Json:
+        found: Json = {}
+        for key, value in pairs:
+            if key in found:
+                raise ValueError(f"'{key[:80]}' stands twice in one object")
+            found[key] = value
+        return found
+
     try:
-        return json.loads(text, parse_constant=refuse, parse_float=finite)
+        return json.loads(text, parse_constant=refuse, parse_float=finite, object_pairs_hook=once)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 

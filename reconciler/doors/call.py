@@ -68,9 +68,9 @@ class _Ask:
             if word in flags:
                 flags[word] = True
             elif name in options:
-                if not given and not rest:
+                options[name] = value if given else rest.pop(0) if rest else ""
+                if not options[name]:  # also a variable of a script that is not set
                     raise usage.Usage(f"{name} needs a value")
-                options[name] = value if given else rest.pop(0)
             elif word.startswith("-") and word != "--":
                 raise usage.Usage(f"'{word}' is not an option of 'handler call'")
             elif not self.tool and not given:

@@ -17,12 +17,22 @@ def run(settings: usage.Settings, words: list[str]) -> int:
     """Run one command; its exit code. Raises ``usage.Usage`` for a wrong command line, and what it raises."""
     try:
         code = handler.main(args=words, prog_name="handler", standalone_mode=False, obj=settings)
+    except click.exceptions.NoArgsIsHelpError as fault:
+        raise usage.Usage(_choice(fault.ctx)) from None
     except click.exceptions.UsageError as fault:
         hint = f" ('{fault.ctx.command_path} --help')" if fault.ctx else ""
         raise usage.Usage(f"{_clause(fault.format_message())}{hint}") from None
     except click.exceptions.Abort:
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0
+
+
+def _choice(context: click.Context | None) -> str:
+    """What is said where a word is missing that says what to do."""
+    assert context is not None  # noqa: S101 - click raises it with one
+    group = context.command
+    words = ", ".join(group.list_commands(context)) if isinstance(group, click.Group) else ""
+    return f"'{context.command_path}' wants one of {words} ('{context.command_path} --help')"
 
 
 def _clause(message: str) -> str:

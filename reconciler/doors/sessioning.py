@@ -109,7 +109,7 @@ def _routes(one: lines.Json) -> str:
 
 def _unknown(session: str) -> str:
     return (
-        f"nothing is known of session {columns.shown(session)}: it is not open, and no call of it is kept "
+        f"nothing is known of session '{columns.shown(session)}': it is not open, and no call of it is kept "
         "('handler session list --all' lists those that are known)"
     )
 

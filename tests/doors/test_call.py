@@ -237,6 +237,8 @@ def test_an_input_that_is_no_text_is_refused_before_anything_is_called(world: Wo
     with fakes.served(door(world), router({})) as heard:
         ran = world.handler("call", "ocr_extract", "path=\udcff")
         json_fault = world.handler("call", "ocr_extract", "--json", '{"pages": NaN}')
+        twice = world.handler("call", "ocr_extract", "--json", '{"path": "a", "path": "b"}')
+        assert (twice.code, "'path' stands twice" in twice.err) == (2, True)
     assert (ran.code, json_fault.code, heard) == (2, 2, [])
     assert "UTF-8" in ran.err
     assert "NaN is no number in JSON" in json_fault.err
