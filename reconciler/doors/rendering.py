@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.control import folders, harnessfiles, skills
+from reconciler.control import folders, harnessfiles, looking, skills
 from reconciler.doors import columns, offline, outfit, problems, usage
 from reconciler.harness import plugin, wishes
 from reconciler.harness.harnesses import HARNESSES, Harness, Service
@@ -85,7 +85,7 @@ def _only_agent(look: offline.Look) -> str:
 def _routes(settings: usage.Settings, scene: _Scene) -> AgentRoutes:
     """The agent's routes as its files say; raises ``Stopped`` where it has none, with why."""
     admission = scene.look.admission
-    desired = planning.desire(admission, generation=0, kit="", home=str(Path.home()))
+    desired = planning.desire(admission, generation=0, kit=looking.kit_digest(), home=str(Path.home()))
     routes = desired.table.agents.get(scene.agent)
     if routes is not None:
         return routes

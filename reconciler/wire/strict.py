@@ -35,13 +35,22 @@ def read(line: bytes) -> Any:
         value = orjson.loads(line)
         same = orjson.dumps(value, None, _WITH_END)
     except orjson.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON at character {error.pos + 1}") from None
+        raise ValueError(_unread(line, error.pos)) from None
     except TypeError:  # orjson writes 254 levels
         raise ValueError(TOO_DEEP) from None
     # The same bytes again: no key stood twice, no number was bent.
     if line != same:
         need_exact(line, same)
     return value
+
+
+def _unread(line: bytes, at: int) -> str:
+    """Why a line could not be read; orjson says of bytes that are no text no more than the line's start."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return f"this is not UTF-8 at byte {error.start + 1}"
+    return f"this is not JSON at character {at + 1}"
 
 
 def is_shallow(line: bytes, value: Any) -> bool:

@@ -88,3 +88,10 @@ def test_what_a_harnesss_file_says_starts_the_agents_services(
         assert _tools(_entry(word, tmp_path), folder) == ["ocr_extract"], word
     _render("remove", "", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_printed_names_the_instance_that_runs(place: House) -> None:
+    told = json.loads(place.handler("render", "says-user", "-o", "json").stdout)
+    running = {one["name"] for one in json.loads(place.handler("get", "instances", "-o", "json").stdout)}
+    assert set(told["instances"]) <= running, (told["instances"], running)
+    assert told["instances"] == [told["routes"][0]["instance"]]

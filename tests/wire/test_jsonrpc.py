@@ -265,3 +265,17 @@ def test_an_error_names_its_id_and_carries_data_only_when_there_is_some() -> Non
 @pytest.mark.parametrize("value", [True, False, None, 1.0, [], {}, "x" * 257])
 def test_what_looks_like_an_id_and_is_none(value: object) -> None:
     assert not jsonrpc.id_is_legal(value)
+
+
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        (b'{"a":"\xe9"}', "not UTF-8 at byte 7"),
+        (b'\xff{"a":1}', "not UTF-8 at byte 1"),
+        (b'{"a":\\}', "not JSON at character 6"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(line: bytes, where: str) -> None:
+    fault = decode(line)
+    assert isinstance(fault, Fault)
+    assert where in fault.message
