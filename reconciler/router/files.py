@@ -24,8 +24,12 @@ from reconciler.router.outputs import discard as discard  # noqa: PLC0414 - like
 MAX_PATH = 4096
 _CHUNK = 256 * 1024  # small enough for the cache and for a prompt end, large enough to cost no time
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-# Texts that harnesses read as instructions: no service writes them (a later session would obey them).
-_INSTRUCTIONS = frozenset({"skill.md", "agents.md", "claude.md", "gemini.md"})
+# What harnesses read from a project as instructions, or as programs to start, in any case of letters and with
+# a middle word (AGENTS.override.md): no service writes it, for a later session would obey it.
+_OBEYED = re.compile(
+    r"(skill|agents?|claude|codex|copilot|copilot-instructions|gemini|qwen|opencode|vibe)(\.[^.]*)?\.md"
+    r"|opencode\.jsonc?"
+)
 _TYPES = mimetypes.MimeTypes()
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -70,7 +74,7 @@ def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
     folder, parts = _within(scope, text)
     if folder.access == "read":
         raise Denied(Denial.REFUSED, "the folder is granted for reading")
-    if any(part.startswith(".") for part in parts) or parts[-1].casefold() in _INSTRUCTIONS:
+    if any(part.startswith(".") for part in parts) or _OBEYED.fullmatch(parts[-1].casefold()):
         raise Denied(Denial.REFUSED, "a hidden or instruction file is never written")
     root = _open_root(scope, folder)
     try:

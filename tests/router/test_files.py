@@ -195,6 +195,7 @@ def test_a_copy_that_nobody_waits_for_breaks_off(home: Path, box: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [".bashrc", ".git/hooks/pre-commit", "sub/.hidden", "SKILL.md", "sub/skill.MD", "AGENTS.md", "CLAUDE.md",
+     "QWEN.md", "sub/Agents.Override.md", "claude.local.md", "opencode.jsonc",
      "a.pdf", "sub", "link", "dangling", "out", "d/new", "pipe", "missing/new", "../new", "", "sub/", "new/",
      "/etc/new", "x\0y"],
 )  # fmt: skip
