@@ -71,7 +71,7 @@ class Verdict:
 
     resource: Resource[Record] | None  # None: its text was refused before it was an object
     problems: tuple[Problem, ...]
-    reads: frozenset[Key]
+    reads: tuple[Key, ...]  # each once: a set of a few takes thrice the room
     contract: Contract | None = None
     selected: tuple[Selected, ...] = ()
     errors: tuple[Problem, ...] = ()
@@ -182,7 +182,7 @@ class _Run:
         verdict = self._verdict(ref)
         old = self.verdicts.get(ref)
         self.verdicts[ref] = verdict
-        self._index(ref, old.reads if old else frozenset(), verdict.reads)
+        self._index(ref, old.reads if old else (), verdict.reads)
         self.said_anew = self.said_anew or (old.problems if old else ()) != verdict.problems
         self._settle(ref, verdict)
         if verdict.errors and not (
@@ -194,13 +194,13 @@ class _Run:
         resource = self.inventory.resources.get(ref)
         if ref in self.texts or resource is None:
             problems = self.texts.get(ref, ())
-            return Verdict(resource, problems, frozenset(), errors=problems)
+            return Verdict(resource, problems, (), errors=problems)
         found, contract, selected = self._rules(resource)
         if resource.layer is Layer.CATALOG:  # what ships cannot be changed by whoever would read a warning
             found = [problem for problem in found if problem.severity is Severity.ERROR]
         problems = in_order(places.placed(one, self.inventory) for one in _told(found)) if found else ()
         errors = tuple(problem for problem in problems if problem.severity is Severity.ERROR)
-        return Verdict(resource, problems, frozenset(self.view.reads), contract, selected, errors)
+        return Verdict(resource, problems, tuple(self.view.reads), contract, selected, errors)
 
     def _rules(
         self, resource: Resource[Record]
@@ -313,16 +313,19 @@ class _Run:
         if verdict is None:
             return
         self.said_anew = self.said_anew or bool(verdict.problems)
-        self._index(ref, verdict.reads, frozenset())
+        self._index(ref, verdict.reads, ())
         was = self.view.in_force.get(ref)
         self.view.in_force.pop(ref, None)
         self._clear(ref)
         self._wake(ref, was)
 
-    def _index(self, ref: ObjectRef, old: frozenset[Key], new: frozenset[Key]) -> None:
-        for key in old - new:
+    def _index(self, ref: ObjectRef, old: tuple[Key, ...], new: tuple[Key, ...]) -> None:
+        if old == new:
+            return
+        before, after = set(old), set(new)
+        for key in before - after:
             self._readers_of(key).discard(ref)
-        for key in new - old:
+        for key in after - before:
             self._readers_of(key).add(ref)
 
     def _readers_of(self, key: Key) -> set[ObjectRef]:
@@ -469,6 +472,8 @@ def _rests_on(form: Resource[Record]) -> Iterable[ObjectRef]:
 
 
 def _changed_locks(before: Inventory | None, now: Inventory) -> Iterable[LockKey]:
+    if before is not None and before.locks is now.locks and before.problems is now.problems:
+        return
     for layer in Layer:
         old: Mapping[str, LockEntry] = _entries(before, layer) if before else {}
         new = _entries(now, layer)

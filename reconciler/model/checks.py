@@ -254,9 +254,12 @@ def _dict(key: Check, each: Check) -> Check:
     def test(value: Any) -> Any:
         if type(value) is not dict:
             raise Unfit
-        return {sys.intern(key(name)): each(one) for name, one in value.items()}
+        return {key(name): each(one) for name, one in value.items()}
 
     return test
+
+
+_SHARED, _SHORT = 128, 40  # texts that a check keeps, and the characters of one: a few KB in all
 
 
 def _text(stated: Mapping[str, Any]) -> Check:
@@ -265,9 +268,17 @@ def _text(stated: Mapping[str, Any]) -> Check:
     # pydantic's engine takes $ for the very end, Python's also for the place before a last newline.
     found = re.compile(re.sub(r"\$(?=$|\))", r"\\Z", pattern)).search
 
+    known: dict[str, str] = {}  # one text for those that many files say, like a connector's name
+
     def test(value: Any) -> Any:
-        if type(value) is not str or not least <= len(value) <= most or (pattern and not found(value)):
+        if type(value) is not str:
             raise Unfit
+        if (same := known.get(value)) is not None:
+            return same
+        if not least <= len(value) <= most or (pattern and not found(value)):
+            raise Unfit
+        if len(known) < _SHARED and len(value) <= _SHORT:
+            known[value] = value
         return value
 
     return test

@@ -88,7 +88,9 @@ class Edited(MutableMapping[K, V]):
         return key in self.base if found is _NOTHING else found is not _GONE
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._size += key not in self
+        found = self.edits.get(key, _NOTHING)
+        if found is _GONE or (found is _NOTHING and key not in self.base):
+            self._size += 1
         self.edited.add(key)
         self.edits[key] = value
 
@@ -101,6 +103,16 @@ class Edited(MutableMapping[K, V]):
             self.edits[key] = _GONE
         else:
             del self.edits[key]
+
+    def pop(self, key: K, /, *default: Any) -> Any:
+        """As a dict does it: no exception tells that a key is not there, as in mappings in general."""
+        found = self.get(key, _NOTHING)
+        if found is not _NOTHING:
+            del self[key]
+            return found
+        if not default:
+            raise KeyError(key)
+        return default[0]
 
     def __len__(self) -> int:
         return self._size
@@ -157,7 +169,7 @@ def moved(before: Mapping[K, V], after: Mapping[K, V]) -> set[K]:
     if found is None and isinstance(before, Edited):
         found = before.beside(after)
     if found is not None:
-        return _differing(found, before, after)
+        return _differing(found, before, after) if found else set()
     odd: list[K] = []
     old, new = _Run(before), _Run(after)
     while len(odd) < _FEW:
