@@ -86,9 +86,15 @@ def files_stand_at_known_places(node: Node) -> Iterator[Finding]:
         return
     at_top = len(node.path) == 2 and node.path[0] == "properties"
     in_array = len(node.path) == 3 and node.path[::2] == ("properties", "items")
+    owner = node.value
+    if in_array:
+        owner = mapping(mapping(node.root.get("properties")).get(str(node.path[1])))
+        in_array = owner.get("type") in ("array", ["array"])  # else a text would be taken for a list of names
     if node.side == "inputSchema" and (at_top or in_array) and node.types() == {"string"}:
-        owner = node.value if at_top else mapping(mapping(node.root.get("properties")).get(str(node.path[1])))
-        yield from _described_as_a_path(node, (node.value, owner))
+        if in_array and form == FILE_OUT:
+            yield _list_of_outputs(node)
+        else:
+            yield from _described_as_a_path(node, (node.value, owner))
         return
     yield Finding(
         code="I217",
@@ -96,6 +102,16 @@ def files_stand_at_known_places(node: Node) -> Iterator[Finding]:
         what=f"{quoted(form)} stands where the router does not look for files",
         why="a file is a string property at the top of inputSchema, or an element of an array there",
         mend="move it to a top-level property of inputSchema, of type string",
+    )
+
+
+def _list_of_outputs(node: Node) -> Finding:
+    return Finding(
+        code="I217",
+        path=(*node.path, "format"),
+        what=f"{quoted(node.path[1])} is a list of output files",
+        why="the router puts each output file where one property of the call names it",
+        mend="write one property for each output file, of type string",
     )
 
 

@@ -39,18 +39,20 @@ def judged(view: View, interface: Resource[Interface]) -> Judged:
         if view.locked(interface.layer, interface.ref.name) is None and not refuses(of_tools):
             of_tools += tools.official_findings(interface, listed_tools)
         if not refuses(of_tools):
-            contract = _compiled(interface, of_tools)
+            contract = _compiled(interface, listed_tools, of_tools)
         found += of_tools
     if contract is not None:
         found += enough(suites.problems(interface, listed_tools))
     return Judged(tuple(found), None if refuses(found) else contract)
 
 
-def _compiled(interface: Resource[Interface], found: list[Problem]) -> Contract | None:
+def _compiled(
+    interface: Resource[Interface], listed_tools: tools.Tools, found: list[Problem]
+) -> Contract | None:
     try:
         return compiled(interface.spec, inside(interface)["tools.json"])
     except ValueError as fault:
-        found.append(tools.cannot_compile(interface, fault))
+        found.append(tools.cannot_compile(interface, listed_tools, fault))
         return None
 
 

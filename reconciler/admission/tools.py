@@ -272,10 +272,14 @@ def official_findings(interface: Resource[Interface], tools: Tools) -> Iterator[
                 break
 
 
-def cannot_compile(interface: Resource[Interface], fault: ValueError) -> Problem:
-    """The problem that a contract is which passed every rule and which the engine still cannot take."""
+def cannot_compile(interface: Resource[Interface], tools: Tools, fault: ValueError) -> Problem:
+    """The problem that a contract is which passed every rule and which the engine still cannot take. The
+    official validator may know where.
+    """
+    known = next(official_findings(interface, tools), None)
     why = "calls are checked by the compiled schemas, so one that cannot be compiled cannot be served"
-    return _problem(interface, Finding("I226", (), str(fault), why, "state the schema in simpler words"))
+    mend = known.mend if known else "state the schema in simpler words"
+    return _problem(interface, Finding("I226", known.path if known else (), str(fault), why, mend))
 
 
 def _texts(tools: Tools) -> Iterator[tuple[Path, str]]:

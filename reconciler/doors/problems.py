@@ -49,8 +49,8 @@ class Report:
         own = self.errors - self.waits
         found = [columns.counted(own, "error")] if own or not self.warnings else []
         found += [columns.counted(self.warnings, "warning")] if self.warnings else []
-        waits = f"; {columns.counted(self.waits, 'more')} only for that" if self.waits else ""
-        return f"{' and '.join(found)} in {columns.counted(self.files, 'file')}{waits}."
+        waits = f"; {self.waits} more only {'waits' if self.waits == 1 else 'wait'} for that"
+        return f"{' and '.join(found)} in {columns.counted(self.files, 'file')}{waits if self.waits else ''}."
 
 
 def text(problems: Iterable[Problem], inventory: Inventory, paint: columns.Paint) -> str:

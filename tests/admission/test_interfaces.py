@@ -357,9 +357,9 @@ SUBSET = [
         "I226",
         bent(prop("a", {"type": "strng"})),
         TOOLS,
-        "",
+        "[0].outputSchema.properties.a.type",
         "a schema of ocr_extract cannot be compiled",
-        "state the schema in simpler words",
+        "correct the keyword's value",
         lock=("ocr/v1",),
     ),
     lock(
@@ -752,6 +752,14 @@ def test_a_long_chain_of_references_is_refused_without_recursion() -> None:
             "items": {"type": "array", "maxItems": 2, "items": {**TEXT, "format": "handler-file"}},
         },
         {"type": ["string", "null"], "maxLength": 3, "format": "handler-file"},
+        {**TEXT, "items": {**TEXT, "format": "handler-file"}},
+        {
+            "type": ["array", "string"],
+            "maxLength": 3,
+            "maxItems": 3,
+            "items": {**TEXT, "format": "handler-file"},
+        },
+        {"type": "array", "maxItems": 3, "items": {**TEXT, "format": "handler-output-file"}},
     ],
 )
 def test_a_file_at_no_known_place_is_refused(schema: object) -> None:
