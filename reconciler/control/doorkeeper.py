@@ -1,9 +1,8 @@
 """Doors and who comes through them: one standing door an agent, one folder of sockets an opened session.
 
 The router listens and serves; here it is decided whose session a connection belongs to. At a standing door
-all
-connections whose bridges have the same parent process are one session, so a harness that starts one bridge an
-interface has one table, and a new harness process gets the newest.
+all connections whose bridges serve the same harness (``processes.harness``) are one session, so one that
+starts a bridge an interface has one table, and a new process of it gets the newest.
 """
 
 import asyncio

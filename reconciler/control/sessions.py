@@ -1,12 +1,10 @@
 """Who holds which routes: sessions, each pinned for life to the table it was opened with.
 
 A session is one file, ``<state>/sessions/<id>.json``: agent, opener, pinned routes and the recipes behind
-them, so
-that a restarted controller reopens the same doors with the same answers. Two kinds: *opened* ones (by a
-launcher
-or a person; they end by ``close``, with their opener, or after a day without a call) and *standing* ones,
-where
-all connections whose bridges have the same parent process are one session, which ends with the last of them.
+them, so that a restarted controller reopens the same doors with the same answers. Two kinds: *opened* ones
+(by a launcher or a person; they end by ``close``, with their opener, or after a day without a call) and
+*standing* ones, where all connections whose bridges serve the same harness are one session, which ends with
+the last of them.
 """
 
 import logging

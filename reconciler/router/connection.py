@@ -32,6 +32,7 @@ _MOST_UNREAD = 128 * 2**20  # bytes that it may leave unread at all: answers to 
 _MAX_STALL_S = 10.0
 _IN_USE = "a request with this id is still running"
 _TOO_LONG = f"a line has more than {MAX_LINE} bytes"
+_OVER = "its session ended while it ran"
 _NO_END = "the last line has no end: a message ends with 0x0A"
 
 
@@ -201,11 +202,13 @@ class Connection(asyncio.Protocol):
         return bool(self.flights) or self._stalled_at is not None
 
     def shut(self) -> None:
-        """The door closes: subscriptions are answered, calls end, what was written still goes out."""
+        """The door closes: subscriptions are answered, calls that run end as ``unavailable`` (a client that
+        waits would not see why its bridge falls silent), and what was written still goes out.
+        """
         for listen in self.listens.values():
             self.send(answers.listened(listen))
-        for flight in list(self.flights.values()):
-            flight.cancel()
+        for flight in reversed(list(self.flights.values())):  # those that wait do not begin meanwhile
+            flight.abandon(_OVER)
         self._close()
 
     def is_gone(self) -> bool:

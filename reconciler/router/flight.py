@@ -191,6 +191,10 @@ class Flying(Protocol):
         """The agent gave the call up: stop, and say nothing."""
         ...
 
+    def abandon(self, why: str) -> None:
+        """Its session ends: the agent is told that nobody answers, the connector is told to stop."""
+        ...
+
 
 class Flight:
     """One call by the law, from its first step to its end. It is the sink of what it sends."""
@@ -303,6 +307,12 @@ class Flight:
         self._halt()
         self._law.close()
         self._end(None)
+
+    def abandon(self, why: str) -> None:
+        """Its session ends: the agent is told that nobody answers, the connector is told to stop."""
+        self._halt()
+        self._law.close()
+        self._end(Refused("unavailable", diagnostic=why))
 
     def _lane_came(self, lane: Lane | Refusal) -> None:
         step = self._step

@@ -194,6 +194,11 @@ class Straight:
         self.lane.cancel(self.number)
         self._end(None, CANCELLED, 0)
 
+    def abandon(self, why: str) -> None:
+        """Its session ends: the agent is told that nobody answers, the connector is told to stop."""
+        self.lane.cancel(self.number)
+        self.done(Refusal("unavailable", why))
+
     def _end(self, line: bytes | None, code: str, out_bytes: int, diagnostic: str = "") -> None:
         self.over = True
         way = self._way

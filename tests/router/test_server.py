@@ -463,9 +463,10 @@ def test_a_session_that_has_ended_ends_its_connections_and_no_others() -> None:
             async with play.agent() as second:
                 await second.ask("p", "ping")
                 play.router.forget("s1")
+                assert (await first.message())["result"]["isError"]
                 assert await first.reader.read() == b""
                 (record,) = await play.recorded()
-                assert (record.session, record.code) == ("s1", "cancelled")
+                assert (record.session, record.code) == ("s1", "unavailable")
                 assert play.left == ["s1"]
                 await second.ask("p", "ping")
 
@@ -641,14 +642,25 @@ def test_closing_a_door_ends_calls_answers_subscriptions_and_leaves_no_socket() 
             "io.modelcontextprotocol/protocolVersion": mcp.MODERN,
             "io.modelcontextprotocol/clientCapabilities": {},
         }
-        async with stage_set(lane) as play, play.agent() as agent:
+        routes = stage.routes(stage.route(stage.echo(concurrentCalls=2)))
+        async with stage_set(lane, routes) as play, play.agent("echo") as agent:
             listening = await agent.ask("sub", "subscriptions/listen", _meta=modern, notifications={})
             assert listening["method"] == "notifications/subscriptions/acknowledged"
-            agent.call(1, "echo_say", text="x")
+            for ident in range(4):
+                agent.call(ident, "echo_say", text="x")  # of which two may run, and two wait
             await agent.ask("p", "ping")
+            assert len(lane.sent) == 2
             await play.router.close("s/1")
             assert (await agent.message())["id"] == "sub"
+            told = [await agent.message() for _ in range(4)]
+            assert {one["id"] for one in told} == {0, 1, 2, 3}
+            for one in told:
+                assert one["result"]["_meta"]["ai.handler/error"]["error"] == "unavailable"
             assert await agent.line() == b""
+            assert len(lane.sent) == 2
+            assert {(one.code, one.diagnostic) for one in await play.recorded(4)} == {
+                ("unavailable", "its session ended while it ran")
+            }
             assert lane.sent[0].cancelled
             assert not play.folder.exists()
             with pytest.raises(OSError, match=r"No such file|refused"):

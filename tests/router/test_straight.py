@@ -177,7 +177,7 @@ def test_what_the_rules_of_a_line_refuse_never_goes_straight(line: bytes) -> Non
 
 
 @pytest.mark.parametrize("way", ["straight", "by_law"])
-@pytest.mark.parametrize("act", ["expire", "cancel"])
+@pytest.mark.parametrize("act", ["expire", "cancel", "abandon"])
 def test_a_call_that_is_late_or_given_up_stops_the_connector_and_gives_its_place_back(
     way: str, act: str
 ) -> None:
@@ -188,14 +188,14 @@ def test_a_call_that_is_late_or_given_up_stops_the_connector_and_gives_its_place
     assert not flight.is_late()
     scene.clock += 1
     assert flight.is_late()
-    getattr(flight, act)()
+    getattr(flight, act)(*(["its session is over"] if act == "abandon" else []))
     assert flight.over
     assert scene.lane.sent[0].cancelled
     scene.lane.sent[0].answer(text="late")
     lines, (record,), used = scene.ended()
     assert used == (1, 0, 0)
-    assert record.code == ("unavailable" if act == "expire" else "cancelled")
-    assert len(lines) == (1 if act == "expire" else 0)
+    assert record.code == ("cancelled" if act == "cancel" else "unavailable")
+    assert len(lines) == (0 if act == "cancel" else 1)
 
 
 def test_nothing_goes_straight_that_has_to_wait_or_has_no_more_calls() -> None:
