@@ -2,10 +2,12 @@
 
 Starlette on uvicorn, imported once an address is given. A request must name the address it came to as its
 Host (a web page that had its own name point here could read it otherwise). Bounds: so many connections, so
-long for a request to come in, so large a head.
+long for a request to come in and for its answer to be read, so large a head. What strangers send is not
+logged: every user of the machine could fill the log.
 """
 
 import asyncio
+import logging
 import socket
 from typing import Any, Protocol
 
@@ -23,7 +25,7 @@ from reconciler.control import exposition
 _CONNECTIONS = 32
 _HEAD_BYTES = 8192
 _IDLE_S = 5  # between two requests of one connection
-_REQUEST_S = 10.0  # from the connection, or the last answer, to a whole request
+_REQUEST_S = 10.0  # from the connection, or the last answer, to a whole request; and for its answer
 _HOME = "Handler, for observers: /metrics /livez /readyz?verbose\n"
 
 
@@ -56,6 +58,7 @@ async def serve(listener: socket.socket, observed: Observed) -> None:
         h11_max_incomplete_event_size=_HEAD_BYTES,
     )
     config.load()
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     state = ServerState()
     loop = asyncio.get_running_loop()
 
@@ -111,23 +114,28 @@ def _hosts(listener: socket.socket) -> frozenset[bytes] | None:
 
 
 class _OwnHost:
-    """Refuses a request that was meant for another host (421)."""
+    """Refuses a request that was meant for another host (421), or has too much of a head (431)."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[bytes] | None) -> None:
         self._app = app
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        if self._hosts is not None and scope["type"] == "http":
-            told = [value for name, value in scope["headers"] if name == b"host"]
-            if len(told) != 1 or told[0].lower() not in self._hosts:
-                app = PlainTextResponse("the Host of this request is another one\n", 421)
-        await app(scope, receive, send)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        head = sum(len(name) + len(value) for name, value in scope["headers"])
+        if head + len(scope["raw_path"]) + len(scope["query_string"]) > _HEAD_BYTES:  # it came in one piece
+            return PlainTextResponse("the head of this request is too large\n", 431)
+        told = [value.lower() for name, value in scope["headers"] if name == b"host"]
+        if self._hosts is None or (len(told) == 1 and told[0] in self._hosts):
+            return None
+        return PlainTextResponse("the Host of this request is another one\n", 421)
 
 
 class _Patient(H11Protocol):
-    """A connection that is dropped when a whole request does not come in time."""
+    """A connection that is dropped when a whole request does not come, or its answer is not read, in time."""
 
     def connection_made(self, transport: Any) -> None:
         """Begin to count; beyond twice what is served, nobody is even told so."""
@@ -143,9 +151,8 @@ class _Patient(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        cycle: Any = self.cycle  # None before the first request
-        if cycle is self._seen and (cycle is None or cycle.response_complete):
-            self.transport.close()
+        if self.cycle is self._seen:  # None before the first request
+            self.transport.abort()
             return
-        self._seen = cycle
+        self._seen = self.cycle
         self._watch = asyncio.get_running_loop().call_later(_REQUEST_S, self._look)

@@ -39,10 +39,13 @@ class Prune(Record):
     """Whether an edit may remove everything."""
 
 
+_BYTE = r"(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_PORT = r"(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3}|0)"
+
 Listen = Annotated[
     str,
     Field(
-        pattern=r"^(unix|(127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\]):[0-9]{1,5})$",
+        pattern=rf"^(unix|(127(\.{_BYTE}){{3}}|\[::1\]):{_PORT})$",
         max_length=32,
         description="`unix`, or an address of this machine alone with a port, like 127.0.0.1:9464",
         examples=["unix", "127.0.0.1:9464", "127.0.0.1:0"],

@@ -1,6 +1,7 @@
 """HTTP for observers over real sockets: three pages, one Host, and an end to everybody's patience."""
 
 import asyncio
+import select
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -172,3 +173,53 @@ def test_a_large_head_and_a_crowd_are_refused(
         assert got.endswith(b"ok\n")
 
     live(listener, seen, story)
+
+
+def test_a_head_that_is_too_large_is_refused_though_it_comes_at_once(
+    listener: socket.socket, seen: Seen
+) -> None:
+    async def story() -> None:
+        own = host(listener)
+        for lines in (
+            ("GET /livez HTTP/1.1", f"Host: {own}", "X: " + "y" * 9_000),
+            ("GET /livez?" + "y" * 9_000 + " HTTP/1.1", f"Host: {own}"),
+        ):
+            assert (await asked(listener, *lines)).startswith(b"HTTP/1.1 431 ")
+
+    live(listener, seen, story)
+
+
+@pytest.mark.parametrize("listener", ["unix"], indirect=True)
+def test_whoever_does_not_read_the_answer_is_dropped(
+    listener: socket.socket, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_REQUEST_S", 0.2)
+
+    async def large() -> bytes:
+        return b"x" * 50_000_000
+
+    monkeypatch.setattr(seen, "metrics", large)
+
+    async def story() -> None:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(listener.getsockname()))
+            sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            gone = select.poll()
+            gone.register(sock, 0)  # told of nothing but its end
+            assert await asyncio.to_thread(gone.poll, 30_000)
+
+    live(listener, seen, story)
+
+
+@pytest.mark.parametrize("listener", ["tcp"], indirect=True)
+def test_what_strangers_send_is_not_logged(
+    listener: socket.socket, seen: Seen, caplog: pytest.LogCaptureFixture
+) -> None:
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+
+    async def story() -> None:
+        await asked(listener, "GARBAGE")
+        await asked(listener, "GET /livez HTTP/1.1", f"Host: {host(listener)}", *upgrade, "Connection: close")
+
+    live(listener, seen, story)
+    assert caplog.text == ""
