@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.control import processes
-from reconciler.control.capabilities import Sheet, Standings
+from reconciler.control.capabilities import SHEET, Sheet, Standings
 from reconciler.control.departures import Departures
 from reconciler.control.sessions import Session, Sessions
 from reconciler.model.identity import moved
@@ -174,6 +174,13 @@ class Doorkeeper:
     async def listen_again(self, door: str, sockets: Collection[str]) -> None:
         """Have these sockets of a door anew; its connections stay. OSError when something is in the way."""
         await self._router.listen_again(door, sockets)
+        self._tell()  # where the whole folder went, so did its sheet
+
+    def put_sheets_back(self) -> None:
+        """Have the sheets that somebody removed written again, shortly."""
+        for session in self._sessions.all():
+            if not (self.folder(session) / SHEET).exists():
+                self._tell(session.agent if session.standing else "")
 
     def altered_sessions(self) -> tuple[Session, ...]:
         """The open sessions whose file somebody else changed or removed."""

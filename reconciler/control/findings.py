@@ -91,6 +91,7 @@ class Findings:
 
     def _doors(self) -> Iterator[Found]:
         keeper = self._of.doorkeeper
+        keeper.put_sheets_back()
         for lost in keeper.unreachable():
 
             async def again(door_id: str = lost.door, names: tuple[str, ...] = lost.sockets) -> str:

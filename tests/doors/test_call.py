@@ -242,3 +242,15 @@ def test_an_input_that_is_no_text_is_refused_before_anything_is_called(world: Wo
     assert (ran.code, json_fault.code, heard) == (2, 2, [])
     assert "UTF-8" in ran.err
     assert "NaN is no number in JSON" in json_fault.err
+
+
+def test_in_a_session_that_nobody_serves_it_says_whether_it_is_over(world: World) -> None:
+    folder = world.run / "s" / "abc"
+    folder.mkdir(parents=True)
+    ask = ("call", "ocr_extract", "path=a.png")
+    waits = world.handler(*ask, HANDLER_SERVICES=str(folder / "services.sock"))
+    folder.rmdir()
+    over = world.handler(*ask, HANDLER_SERVICES=str(folder / "services.sock"))
+    assert (waits.code, over.code) == (1, 1)
+    assert "the session goes on once one does" in waits.err
+    assert over.err == "handler: cannot call ocr_extract: the session is over\n"

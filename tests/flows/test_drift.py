@@ -125,6 +125,7 @@ def test_sockets_that_are_gone_are_there_again_and_open_connections_stay(place: 
     shutil.rmtree(place.run / "a")
     (place.run / "control.sock").unlink()
     wait_for(lambda: (door / "ocr.sock").exists() and (place.run / "control.sock").exists(), "they are back")
+    wait_for((door / "capabilities.json").exists, "so is what the agent is told")
     ask = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -142,6 +143,17 @@ def test_sockets_that_are_gone_are_there_again_and_open_connections_stay(place: 
     told = {one["object"] for one in events(place, "SocketMissing")}
     assert told == {"agent/clerk", "configuration"}
     assert (place.run.stat().st_mode & 0o777, door.stat().st_mode & 0o777) == (0o700, 0o700)
+
+
+def test_what_an_agent_is_told_is_there_again_at_doors_and_in_sessions(place: House) -> None:
+    opened = json.loads(place.handler("session", "open", "clerk", "-o", "json").stdout)
+    sheet = Path(opened["capabilities"])
+    before = sheet.read_bytes()
+    for remove in (sheet.unlink, lambda: shutil.rmtree(sheet.parent)):
+        remove()
+        wait_for(sheet.exists, "it is written again")
+        assert sheet.read_bytes() == before
+    place.handler("session", "close", opened["session"])
 
 
 def test_what_is_no_socket_is_not_removed_and_is_named(place: House) -> None:
