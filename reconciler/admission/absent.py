@@ -7,7 +7,7 @@ secret that is not there, an effect without a ledger): whatever rests on such an
 ``NotBuilt``. When a capability is built, its row is deleted here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.admission import connectors
@@ -147,14 +147,12 @@ def _of_services(spec: Project | Agent) -> Iterator[Absence]:
 
 def _of_agent(spec: Agent) -> Iterator[Absence]:
     yield from _of_services(spec)
-    absent: tuple[tuple[str, Callable[[Agent], bool]], ...] = (
-        ("agents", lambda agent: bool(agent.agents)),
-        ("run", lambda agent: agent.run is not None),
-        ("floorClass", lambda agent: agent.floor_class is not None),
-    )
-    for key, used in absent:
-        if used(spec):
-            yield Absence((key,), needed=False)
+    if spec.agents:
+        yield Absence(("agents",), needed=False)
+    if spec.run is not None:
+        yield Absence(("run",), needed=False)
+    if spec.floor_class is not None:
+        yield Absence(("floorClass",), needed=False)
 
 
 def _of_config(spec: Config) -> Iterator[Absence]:

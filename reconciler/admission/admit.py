@@ -21,6 +21,7 @@ from reconciler.admission.view import (
     LockKey,
     Surroundings,
     View,
+    alike_to_others,
     enough,
     inside,
     lock_is_unread,
@@ -255,7 +256,7 @@ class _Run:
         if ref.kind is Kind.AGENT and not verdict.errors:
             self.selections[ref.name] = verdict.selected
         self._note_absences(ref)
-        if was is not form or waited != self.view.waits(ref):
+        if waited != self.view.waits(ref) or not alike_to_others(was, form):
             self._wake(ref, was, form)
 
     def _clear(self, ref: ObjectRef) -> None:

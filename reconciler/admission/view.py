@@ -156,6 +156,20 @@ class View:
 
 Rule = Callable[[View, Resource[R]], Iterator[Problem]]
 
+_ITS_OWN = ("settings", "instance", "description")  # keys of a binding that no rule of another object reads
+_SEEN = tuple(field for field in Binding.aliases if field not in _ITS_OWN)
+
+
+def alike_to_others(was: Resource[Record] | None, now: Resource[Record] | None) -> bool:
+    """Whether whoever asks for an object gets the same answer as before: a binding with other settings is
+    nothing new to its agents.
+    """
+    if was is None or now is None or not isinstance(now.spec, Binding) or not isinstance(was.spec, Binding):
+        return was is now
+    old, new = was.spec, now.spec
+    same_place = was.layer is now.layer and was.file == now.file
+    return same_place and all(getattr(old, field) == getattr(new, field) for field in _SEEN)
+
 
 def lock_is_unread(inventory: Inventory, layer: Layer) -> bool:
     """Whether a layer's ``handler.lock`` was refused as a text."""

@@ -180,6 +180,28 @@ def test_publishing_a_version_admits_who_waited_for_it() -> None:
     assert "a" in _both(published, draft.in_force, draft).selections
 
 
+@pytest.mark.parametrize(
+    ("line", "anew"),
+    [
+        ('description = "Other words."', False),
+        ("instance = { idleStopSeconds = 7 }", False),
+        ("suspend = true", True),
+        ("probe = { link = 'on' }", True),
+    ],
+)
+def test_an_agent_is_judged_anew_for_what_it_sees_of_its_binding_alone(line: str, *, anew: bool) -> None:
+    before = first()
+    file = "bindings/ocr-tesseract.toml"
+    files = {**build.config(), file: f"{build.config()[file]}\n{line}\n"}
+    after = _both(build.inventory(files, build.catalog(), previous=before.inventory), before.in_force, before)
+    assert not after.refused
+    binding, clerk = ObjectRef(Kind.BINDING, "ocr-tesseract"), ObjectRef(Kind.AGENT, "clerk")
+    assert before.memory is not None
+    assert after.memory is not None
+    assert after.memory.verdicts[binding] is not before.memory.verdicts[binding]
+    assert (after.memory.verdicts[clerk] is not before.memory.verdicts[clerk]) == anew
+
+
 def test_who_misses_something_hears_of_new_candidates_and_new_names() -> None:
     files = agent("a", 'requires = ["ocr/v1"]\n') | agent("z", 'services = { ocr = "ocr-rapit" }\n')
     before = build.judge(files, build.catalog())
