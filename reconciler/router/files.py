@@ -6,6 +6,7 @@ opened without waiting, counted while copied. Output: a new file without a name 
 execute bit (``outputs``). Missing and forbidden look alike. Everything here blocks: it runs in threads.
 """
 
+import errno
 import hashlib
 import mimetypes
 import os
@@ -15,14 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reconciler.model.routes import ScopeFolder
-from reconciler.router import beneath, outputs
+from reconciler.router import beneath, digests, outputs
 from reconciler.router.beneath import Denial as Denial  # noqa: PLC0414 - part of this module's face
 from reconciler.router.beneath import Denied as Denied  # noqa: PLC0414 - likewise
 from reconciler.router.outputs import Spot as Spot  # noqa: PLC0414 - likewise
 from reconciler.router.outputs import discard as discard  # noqa: PLC0414 - likewise
 
 MAX_PATH = 4096
-_CHUNK = 256 * 1024  # small enough for the cache and for a prompt end, large enough to cost no time
+_CHUNK = digests.PIECE
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # What harnesses read from a project as instructions, or as programs to start, in any case of letters and with
 # a middle word (AGENTS.override.md): no service writes it, for a later session would obey it.
@@ -43,6 +44,14 @@ class Opened:
     descriptor: int
     name: str
     media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A private copy in a connector's inbox, open: nobody but Handler can change it. Close it."""
+
+    descriptor: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +101,31 @@ def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
     return found
 
 
-def hand_in(opened: Opened, inbox: int, blob: str, *, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
-    """Copy an input file to ``blob`` in the connector's inbox, which it can only read; raises Denied."""
+def hand_in(opened: Opened, inbox: int, blob: str, *, max_bytes: int, wanted: Callable[[], bool]) -> Blob:
+    """Copy an input file to ``blob`` in the connector's inbox, which it can only read; raises Denied.
+
+    The kernel copies from page to page. What went over is hashed from the copy, when there is time: the
+    connector need not wait for it (``digest``).
+    """
     target = outputs.create(inbox, blob, 0o440)
     try:
         os.fchmod(target, 0o440)  # whatever the umask: the connector reads it by its group
-        return _copy(opened.descriptor, target, max_bytes, wanted)
-    finally:
+        return Blob(target, _send(opened.descriptor, target, max_bytes, wanted))
+    except BaseException:
         os.close(target)
+        raise
+
+
+def digest(blob: Blob) -> str:
+    """The SHA-256 of a private copy, whole; raises OSError."""
+    hashed = hashlib.sha256()
+    buffer = bytearray(_CHUNK)
+    view = memoryview(buffer)
+    at = 0
+    while count := os.preadv(blob.descriptor, [buffer], at):
+        hashed.update(view[:count])
+        at += count
+    return hashed.hexdigest()
 
 
 def hand_out(outbox: int, blob: str, place: Spot, *, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
@@ -190,22 +216,52 @@ def _need_size(found: os.stat_result, max_bytes: int) -> None:
         raise Denied(Denial.TOO_LARGE, f"it has {found.st_size} bytes, more than {max_bytes}")
 
 
-def _copy(source: int, target: int, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
-    digest = hashlib.sha256()
-    buffer = bytearray(_CHUNK)
-    view = memoryview(buffer)
+def _send(source: int, target: int, max_bytes: int, wanted: Callable[[], bool]) -> int:
+    """Copy from file to file inside of the kernel; what is counted is what was copied. Raises Denied."""
     size = 0
     try:
-        while count := os.readv(source, [buffer]):
+        while count := _sent(source, target, min(_CHUNK, max_bytes - size)):
             size += count
-            if size > max_bytes:
-                raise Denied(Denial.TOO_LARGE, f"it has more than {max_bytes} bytes")
-            if not wanted():
-                raise Denied(Denial.FAILED, "the call ended meanwhile")
-            piece = view[:count]
-            digest.update(piece)
-            while piece:
-                piece = piece[os.write(target, piece) :]
+            _need_wanted(wanted)
+        if size == max_bytes and os.read(source, 1):
+            raise Denied(Denial.TOO_LARGE, f"it has more than {max_bytes} bytes")
     except OSError as error:
         raise Denied(Denial.FAILED, f"the copy broke off: {beneath.short(error)}") from None
-    return Copied(size, digest.hexdigest())
+    return size
+
+
+def _sent(source: int, target: int, count: int) -> int:
+    try:
+        return os.sendfile(target, source, None, count)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS):
+            raise
+    piece = memoryview(os.read(source, count))  # a file system that only reads
+    sent = len(piece)
+    while piece:
+        piece = piece[os.write(target, piece) :]
+    return sent
+
+
+def _copy(source: int, target: int, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
+    """Copy from file to file and hash the very bytes that are written. Raises Denied."""
+    size = 0
+    try:
+        with digests.hasher(os.fstat(source).st_size) as hashed:
+            while count := os.readv(source, [buffer := hashed.buffer()]):
+                size += count
+                if size > max_bytes:
+                    raise Denied(Denial.TOO_LARGE, f"it has more than {max_bytes} bytes")
+                _need_wanted(wanted)
+                piece = buffer[:count]
+                hashed.take(piece)
+                while piece:
+                    piece = piece[os.write(target, piece) :]
+            return Copied(size, hashed.hexdigest())
+    except OSError as error:
+        raise Denied(Denial.FAILED, f"the copy broke off: {beneath.short(error)}") from None
+
+
+def _need_wanted(wanted: Callable[[], bool]) -> None:
+    if not wanted():
+        raise Denied(Denial.FAILED, "the call ended meanwhile")

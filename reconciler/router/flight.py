@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 from typing import Any, Protocol, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
@@ -38,7 +39,9 @@ _THREADS = 4  # for files: reading and hashing keep two cores busy
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 
-Handed = tuple[tuple[str, int, str], ...]  # the files that went over: property, bytes, sha256
+_SETTLE_S = 60.0  # a record waits so long for the hashes of its files: a lost file system holds a thread up
+_CLOSE_S = 5.0  # the same while a door closes
+Handed = HandOff | tuple[()]  # the files that went over, if any: hashed by the time that the record is made
 # What a record is made of later, with others: the desk, the call's name and tool, code, times, sizes, files
 # diagnostic and trace. One of these is made for every call: never its payload.
 Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed, str, str]
@@ -108,7 +111,7 @@ class Desk:
             (ended - started) * 1000,
             in_bytes,
             out_bytes,
-            files,
+            tuple(files.handed) if files else (),
             diagnostic,
             trace,
         )
@@ -147,10 +150,24 @@ class Exchange:
             client.send(line)
 
     def records(self) -> list[CallRecord]:
-        """The records of the calls that have ended since this was last asked."""
+        """The records of the calls that have ended since this was last asked. Those whose files are still
+        being hashed come next time.
+        """
         notes, self.notes = self.notes, []
-        past = self.now() - self.clock()
+        clock = self.clock()
+        past = self.now() - clock
+        if any(note[6] for note in notes):
+            held = [_is_held(note) and clock - note[4][1] < _SETTLE_S for note in notes]
+            self.notes = list(compress(notes, held))
+            notes = [note for note, late in zip(notes, held, strict=True) if not late]
+        if self.notes:
+            self.write()
         return [note[0].record(note, past) for note in notes]
+
+    async def settled(self) -> None:
+        """Wait, for some seconds at most, until no record of a call that has ended is held back."""
+        if late := [note[6].settled for note in self.notes if note[6]]:
+            await asyncio.wait([asyncio.wrap_future(one) for one in late], timeout=_CLOSE_S)
 
     def new_name(self) -> str:
         """What names a call in records and in its blobs: unique, across restarts too."""
@@ -362,8 +379,7 @@ class Flight:
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True
         desk, ask = self._desk, self.ask
-        if self._handoff is not None:
-            self.handed = tuple(self._handoff.handed)
+        self.handed = self._handoff or ()
         desk.exchange.running -= 1
         if type(outcome) is Answer:
             structured = outcome.structured
@@ -385,13 +401,19 @@ class Flight:
             self._held.release()
             self._held = None
         if not self._working and self._handoff is not None:
-            self._desk.exchange.threads.submit(self._handoff.close)
+            self._desk.exchange.threads.submit(self._handoff.settle)
             self._handoff = None
 
     def _need_handoff(self) -> HandOff:
         if self._handoff is None:
             raise Bug("the law handed files over without looking at them")
         return self._handoff
+
+
+def _is_held(note: Note) -> bool:
+    """Whether a call's files are still being hashed."""
+    files = note[6]
+    return isinstance(files, HandOff) and not files.settled.done()
 
 
 def _outcome(work: Callable[..., object], args: tuple[object, ...]) -> object:

@@ -1,13 +1,15 @@
 """The files of one call, from the agent's scope to the connector's inbox, and from its outbox back.
 
-One object a call that names files. ``look``, ``fill`` and ``place`` block and run in a thread, one after the
-other; the connector meets bytes and file names, never a path. All that was opened or copied is gone after
-``close``, whatever happened.
+One object a call that names files. ``look``, ``fill``, ``place`` and ``settle`` block and run in a thread,
+one after the other; the connector meets bytes and file names, never a path. ``settle`` comes last, whatever
+happened: it hashes, for the record, the copies that the connector was given, and removes all of it. So
+neither the connector nor the agent waits for the hash of an input.
 """
 
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,7 +22,9 @@ MAX_FILES = 64  # inputs of one call: each holds a descriptor
 
 
 class HandOff:
-    """The files of one call. ``handed`` tells, for the record, what went over: property, bytes, sha256."""
+    """The files of one call. ``handed`` tells, for the record, what went over: property, bytes, sha256; it is
+    whole when it is ``settled``.
+    """
 
     __slots__ = (
         "_blobs",
@@ -31,7 +35,9 @@ class HandOff:
         "_outbox",
         "_scope",
         "_spots",
+        "_taken",
         "handed",
+        "settled",
         "wanted",
     )
 
@@ -44,9 +50,11 @@ class HandOff:
         self._inputs: dict[str, list[files.Opened]] = {}
         self._spots: dict[str, tuple[files.Spot, str]] = {}
         self._blobs: list[str] = []
+        self._taken: list[tuple[str, files.Blob]] = []  # what the connector was given, by property
         self._inbox = -1  # duplicates of the lane's descriptors, or -1 before there is a lane
         self._outbox = -1
         self.handed: list[tuple[str, int, str]] = []
+        self.settled: Future[None] = Future()
         self.wanted = True  # set to False from the loop: the copy under way breaks off
 
     def attach(self, inbox: int, outbox: int) -> None:
@@ -90,18 +98,28 @@ class HandOff:
             )
             self.handed.append((name, copied.size, copied.sha256))
 
-    def close(self) -> None:
-        """Close and remove all of it. Not while another step runs in a thread."""
+    def settle(self) -> None:
+        """Hash what went in, then close and remove all of it. The last step of every call."""
+        try:
+            # As it went over: inputs before outputs.
+            self.handed[:0] = [(name, blob.size, files.digest(blob)) for name, blob in self._taken]
+        finally:
+            self._close()
+            self.settled.set_result(None)
+
+    def _close(self) -> None:
         for opened in self._inputs.values():
             for one in opened:
                 os.close(one.descriptor)
+        for _, copy in self._taken:
+            os.close(copy.descriptor)
         for blob in self._blobs:
             files.discard(self._inbox, blob)
         for spot, blob in self._spots.values():
             os.close(spot.folder)
             if self._outbox >= 0:
                 files.discard(self._outbox, blob)
-        self._inputs, self._blobs, self._spots = {}, [], {}
+        self._inputs, self._taken, self._blobs, self._spots = {}, [], [], {}
         if self._inbox >= 0:
             os.close(self._inbox)
             os.close(self._outbox)
@@ -110,11 +128,9 @@ class HandOff:
     def _copied(self, name: str, opened: files.Opened) -> dict[str, Any]:
         blob = f"{self._call}-i{len(self._blobs)}{_suffix(opened.name)}"
         self._blobs.append(blob)
-        copied = files.hand_in(
-            opened, self._inbox, blob, max_bytes=self._look.max_bytes, wanted=self._goes_on
-        )
-        self.handed.append((name, copied.size, copied.sha256))
-        return {"name": opened.name, "mediaType": opened.media_type, "size": copied.size, "blob": blob}
+        copy = files.hand_in(opened, self._inbox, blob, max_bytes=self._look.max_bytes, wanted=self._goes_on)
+        self._taken.append((name, copy))
+        return {"name": opened.name, "mediaType": opened.media_type, "size": copy.size, "blob": blob}
 
     def _goes_on(self) -> bool:
         return self.wanted

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from reconciler.router.beneath import Denial, Denied, short
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMELESS = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
 _NO_TMPFILE = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)  # how file systems say so
 _MODE = 0o666  # less the umask; an output is never executable

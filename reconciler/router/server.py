@@ -106,6 +106,7 @@ class Router:
             self._close_socket(kept, name)
         for connection in list(kept.connections):
             connection.shut()
+        await self._exchange.settled()
         self._flush()
         with suppress(OSError):
             kept.door.folder.rmdir()

@@ -165,9 +165,13 @@ def box(tmp_path: Path) -> Iterator[int]:
 def hand_in(home: Path, box: int, limit: int = 1000) -> files.Copied:
     opened = files.read(scope(home), "a.pdf", 1000)
     try:
-        return files.hand_in(opened, box, "c1-i0.pdf", max_bytes=limit, wanted=always)
+        blob = files.hand_in(opened, box, "c1-i0.pdf", max_bytes=limit, wanted=always)
     finally:
         os.close(opened.descriptor)
+    try:
+        return files.Copied(blob.size, files.digest(blob))
+    finally:
+        os.close(blob.descriptor)
 
 
 def test_an_input_is_copied_and_counted_and_the_copy_cannot_be_changed(home: Path, box: int) -> None:

@@ -187,6 +187,7 @@ def test_a_file_that_shrinks_is_what_is_left_of_it(work: Path, tmp_path: Path, b
 
     copied = files.hand_in(opened, box, "i", max_bytes=10**6, wanted=shrink)
     os.close(opened.descriptor)
+    os.close(copied.descriptor)
     assert copied.size == (tmp_path / "box" / "i").stat().st_size < 600_000
 
 
@@ -195,8 +196,10 @@ def test_a_file_that_is_renamed_and_replaced_is_still_the_one_that_was_opened(wo
     opened = files.read(granted(work), "a", 10)
     (work / "b").write_text("second")
     (work / "b").rename(work / "a")
-    assert files.hand_in(opened, box, "i", max_bytes=10, wanted=always).size == len("first")
+    copied = files.hand_in(opened, box, "i", max_bytes=10, wanted=always)
     os.close(opened.descriptor)
+    os.close(copied.descriptor)
+    assert copied.size == len("first")
 
 
 def test_an_output_that_is_a_sparse_giant_is_refused_before_a_byte_is_copied(
