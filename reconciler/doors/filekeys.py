@@ -71,9 +71,8 @@ def _child(whole: dict[str, Any], node: dict[str, Any], key: str, above: str) ->
         if key in properties:
             found: dict[str, Any] = properties[key]
             return found
-        for values in (*form.get("patternProperties", {}).values(), form.get("additionalProperties")):
-            if isinstance(values, dict):
-                return values
+        for values in _values(form):
+            return values
     near = usage.nearest(key, known)
     hint = f"did you mean '{near}'?" if near else f"it has {', '.join(known) or 'no keys'}"
     raise usage.Stopped(f"'{key}' is not a key of {above}: {hint}")
@@ -102,15 +101,31 @@ def _described(whole: dict[str, Any], node: dict[str, Any], subject: str, paint:
     ]
     facts += [[key, str(node[key])] for key in ("minimum", "maximum", "maxLength") if key in node]
     text += f"\n{columns.table(facts, paint)}" if facts else ""
+    rows = _rows(whole, node)
+    for form in _forms(whole, node):
+        for values in _values(form):
+            rows += _rows(whole, values, "NAME.")
+    if rows:
+        text += "\n" + columns.table([["KEY", "TYPE", "MEANING"], *rows], paint)
+        text += "* must be there\n" if any(row[0].endswith("*") for row in rows) else ""
+    return text
+
+
+def _rows(whole: dict[str, Any], node: dict[str, Any], above: str = "") -> list[list[str]]:
+    """The keys of a table, one row each: name, type, meaning."""
     rows, required = [], set()
     for form in _forms(whole, node):
         required |= set(form.get("required", ()))
         for key, child in form.get("properties", {}).items():
-            rows.append([key + (" *" if key in required else ""), _type(whole, child), _told(whole, child)])
-    if rows:
-        text += "\n" + columns.table([["KEY", "TYPE", "MEANING"], *rows], paint)
-        text += "* must be there\n" if required else ""
-    return text
+            mark = " *" if key in required else ""
+            rows.append([f"{above}{key}{mark}", _type(whole, child), _told(whole, child)])
+    return rows
+
+
+def _values(form: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the values of a table are whose keys are names."""
+    found = (*form.get("patternProperties", {}).values(), form.get("additionalProperties"))
+    return [values for values in found if isinstance(values, dict)]
 
 
 def _told(whole: dict[str, Any], node: dict[str, Any]) -> str:

@@ -122,6 +122,13 @@ def test_a_key_is_found_without_its_kind_of_file(world: World, subject: str, sai
     assert set(said) <= told.keys() or "type" in told or "anyOf" in told or "description" in told
 
 
+def test_the_keys_of_a_table_of_names_are_told(world: World) -> None:
+    ran = world.handler("explain", "agent.services")
+    assert ran.code == 0
+    for key in ("NAME.binding *", "NAME.tools", "NAME.maxCalls", "NAME.version"):
+        assert key in ran.out
+
+
 def test_every_reason_and_condition_is_explained_from_the_page(world: World) -> None:
     known = {(one.word, one.kind): one for one in reasons.meanings()}
     assert {word for word, kind in known if kind == "reason"} == REASONS
