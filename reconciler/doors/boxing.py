@@ -191,6 +191,8 @@ def _readable(word: str, home: str, ours: Iterable[str]) -> Mount:
         raise Unboxed(
             f"--ro {word}: that would show all of a home or of the system; name what is needed in it"
         )
+    if agenthost.within(real, ("/proc",)):
+        raise Unboxed(f"--ro {word}: what other processes are is nobody's to read inside")
     if agenthost.within(real, ours) or any(agenthost.within(one, (real,)) for one in ours):
         raise Unboxed(f"--ro {word}: Handler's own sockets and state lie there")
     return Mount(real, path)

@@ -74,6 +74,8 @@ class _Ask:
                 given = value if equals else next(words, "")
                 if not given:
                     raise usage.Usage(f"'{option}' of 'handler run' wants a value")
+                if option == "--env" and given.startswith("="):
+                    raise usage.Usage("'--env' of 'handler run' wants NAME or NAME=VALUE")
                 valued[option].append(given)
             elif word.startswith("-"):
                 raise usage.Usage(f"'{word}' is not an option of 'handler run' (those of CMD stand after --)")

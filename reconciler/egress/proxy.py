@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from reconciler.egress import addresses, connect, hello
 from reconciler.egress.decisions import Cause, Decision, Verdict
+from reconciler.egress.names import Names, Resolve, resolved
 from reconciler.model.hosts import Allow, Target
 
 _LOG = logging.getLogger("handler.egress")
@@ -40,7 +41,6 @@ _STOPPED: Mapping[Cause, str] = {
 _FAREWELL_S = 2.0  # for the words of a refusal to go out, and no longer
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Dial = Callable[[str, int], Awaitable[Streams]]
 
 
@@ -86,13 +86,6 @@ class _Tunnel:
         return _Over(self.decided(verdict, cause, why), status)
 
 
-async def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as this machine resolves it; OSError when there are none."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
-
-
 async def dialled(address: str, port: int) -> Streams:
     """A connection to an address, which is no name; OSError when there is none."""
     return await asyncio.open_connection(address, port, limit=_CHUNK, flags=socket.AI_NUMERICHOST)
@@ -109,6 +102,7 @@ class Proxy:
     resolve: Resolve = resolved
     dial: Dial = dialled
     caps: Caps = field(default_factory=Caps)
+    _names: Names = field(default_factory=Names)
     _server: asyncio.Server | None = None
     _open: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -124,6 +118,7 @@ class Proxy:
         tasks = list(self._open)
         for task in tasks:
             task.cancel()
+        self._names.close()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # the loop closes their sockets in its next turn
 
@@ -213,7 +208,7 @@ class Proxy:
 
     async def _addresses(self, tunnel: _Tunnel, target: Target) -> Sequence[str]:
         try:
-            found = await self.resolve(target.host, target.port)
+            found = await self._names.addresses(target, self.resolve)
             parsed = [ipaddress.ip_address(one) for one in found]
         except (OSError, ValueError, UnicodeError):
             raise tunnel.over("failed", "unresolved", f"{target.host} has no address now", 502) from None

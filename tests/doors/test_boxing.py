@@ -328,7 +328,8 @@ def test_a_program_that_is_linked_into_the_scope_runs_and_leads_nowhere_else(
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/etc", "/proc", "{home}", "{base}", "{state}", "{run}/control.sock", "{base}/no"]
+    "path",
+    ["/", "/etc", "/proc", "/proc/1", "{home}", "{base}", "{state}", "{run}/control.sock", "{base}/no"],
 )
 def test_what_would_show_too_much_is_refused_and_nothing_runs(stage: Stage, path: str) -> None:
     places = {"home": stage.base / "home", "base": stage.base, "state": stage.state, "run": stage.run_folder}

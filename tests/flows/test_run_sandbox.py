@@ -183,7 +183,7 @@ def test_it_keeps_its_terminal_and_ctrl_c_is_the_programs(place: House) -> None:
 
 
 def test_a_wrong_word_is_a_wrong_command_line(place: House) -> None:
-    for words in (("--ro", "/usr"), ("--sandbox", "--ro"), ("--sandboxed",)):
+    for words in (("--ro", "/usr"), ("--sandbox", "--ro"), ("--sandboxed",), ("--sandbox", "--env", "=x")):
         assert place.handler("run", "clerk", *words, "--", "true", check=False).returncode == 2
     done = place.handler("run", "clerk", "--sandbox", "--ro", str(place.config), "--", "true", check=False)
     assert done.returncode == 0  # a configuration holds no secret
