@@ -29,6 +29,7 @@ from reconciler.model.resources import Config
 from reconciler.model.status import Held, Summary
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
+from reconciler.runtime.objects import kit_files
 
 _LOG = logging.getLogger("handler.look")
 
@@ -312,4 +313,4 @@ def _nothing(before: Admission, inventory: Inventory) -> HeldBack:
 
 def kit_digest() -> str:
     """The digest of the connector kit that this product mounts into python connectors."""
-    return folder_digest({KIT.name: KIT.read_bytes()})
+    return folder_digest(kit_files(KIT))

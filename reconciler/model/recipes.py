@@ -69,10 +69,13 @@ class Recipe:
     idle_stop_s: float = 300
     max_concurrent_calls: int = 8
     ready_timeout_s: float = 30
+    command: tuple[str, ...] = ()  # of a program that is not the connector's own entry
 
     def as_json(self) -> dict[str, Any]:
         """The recipe as plain JSON values; the input of its digest, and what a session keeps on disk."""
         value: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS[Recipe]}
+        if not self.command:
+            del value["command"]  # a recipe without one keeps the name that it always had
         value["settings"] = [list(pair) for pair in self.settings]
         value["secrets"] = [{name: getattr(use, name) for name in _FIELDS[SecretUse]} for use in self.secrets]
         value["sandbox"] = {name: getattr(self.sandbox, name) for name in _FIELDS[SandboxPolicy]}
@@ -84,8 +87,8 @@ class Recipe:
         not that.
         """
         known = dict(value)
-        for name in ("models", "egress"):
-            known[name] = tuple(known[name])
+        for name in ("models", "egress", "command"):
+            known[name] = tuple(known.get(name, ()))
         known["settings"] = tuple((key, text) for key, text in known["settings"])
         known["secrets"] = tuple(
             SecretUse(**{**use, "reference": tuple(use["reference"])}) for use in known["secrets"]

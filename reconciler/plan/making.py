@@ -96,6 +96,7 @@ def recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Rec
         idle_stop_s=bounds.idle_stop_seconds,
         max_concurrent_calls=bounds.max_concurrent_calls,
         ready_timeout_s=offer.ready.timeout_seconds,
+        command=offer.command or (),
     )
 
 

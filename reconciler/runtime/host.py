@@ -71,15 +71,26 @@ def program(name: str) -> sandbox.Need:
     if found is None:
         raise Missing(f"the program '{name}' is not installed on this machine")
     real = found.resolve()
-    shown = [real]
-    if (script := _script_interpreter(real)) is not None:
-        shown.append(script)
-    shown += _library_folders(*shown)
     usual = f"/usr/bin/{name}"
+    below = executable(real)
     return sandbox.Need(
-        mounts=tuple((str(path), str(path)) for path in dict.fromkeys(shown)),
+        mounts=((str(real), str(real)), *below.mounts),
         link=(usual, str(real)) if str(real) != usual else None,
     )
+
+
+def executable(path: Path) -> sandbox.Need:
+    """What a file that the sandbox shows anyhow needs to run: the interpreter it names, its libraries.
+
+    Raises Missing where it is not there, not executable, or a script for what is not installed.
+    """
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise Missing(f"the program '{path.name}' is not there, or is not executable")
+    scripts = _script_interpreters(path)
+    real = [one.resolve() for one in scripts]
+    shown = [*real, *_library_folders(path.resolve(), *real)]
+    mounts = {str(one): str(one) for one in shown} | dict(zip(map(str, scripts), map(str, real), strict=True))
+    return sandbox.Need(mounts=tuple((outside, inside) for inside, outside in mounts.items()))
 
 
 def readable(path: str) -> sandbox.Need:
@@ -184,17 +195,22 @@ def _loader() -> Path | None:
     return Path(os.fsdecode(match[0][:-1])) if match else None
 
 
-def _script_interpreter(path: Path) -> Path | None:
+def _script_interpreters(path: Path) -> list[Path]:
+    """The programs that the first line of a script names, where the kernel will look for them."""
     with path.open("rb") as file:
         first = file.readline(256)
     if not first.startswith(b"#!"):
-        return None
+        return []
     words = os.fsdecode(first[2:]).split()
-    name = words[1] if len(words) > 1 and Path(words[0]).name == "env" else words[0] if words else ""
-    found = Path(name) if name.startswith("/") else _program(name)
-    if found is None or not found.exists():
-        raise Missing(f"'{path}' is a script for '{name}', which is not installed on this machine")
-    return found.resolve()
+    names = words[:1]
+    if words and Path(words[0]).name == "env":
+        names = [words[0], *(word for word in words[1:3] if not word.startswith("-"))][:2]
+    found = [(name, Path(name) if name.startswith("/") else _program(name)) for name in names or [""]]
+    for name, place in found:
+        if place is None or not place.exists():
+            raise Missing(f"'{path}' is a script for '{name}', which is not installed on this machine")
+    # The folder is made real and the name is kept: /bin/sh is looked for as /usr/bin/sh.
+    return [place.parent.resolve() / place.name for _, place in found if place is not None]
 
 
 def _link(path: str) -> str | None:

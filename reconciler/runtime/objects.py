@@ -5,7 +5,6 @@ changes what already runs. A folder that is found again is read and digested bef
 kept beside it with its bytecode, so that no start compiles it again.
 """
 
-import hashlib
 import importlib.util
 import os
 import py_compile
@@ -17,7 +16,7 @@ from reconciler.model.recipes import folder_digest
 from reconciler.runtime import fingerprint
 
 _HALF_MADE = ".making-"
-_KIT = "handler_connector"
+_AIDS = ("jmespath",)  # packages that the kit's own programs import: a connector never meets them by chance
 
 
 class Objects:
@@ -79,16 +78,18 @@ class Objects:
 
     def pin_kit(self, source: Path) -> Path:
         """Keep the connector kit, compiled for the running interpreter; the folder to mount."""
-        text = source.read_bytes()
-        place = self._root / f"kit-{hashlib.sha256(text).hexdigest()}"
-        file = place / f"{_KIT}.py"
+        files = kit_files(source)
+        place = self._root / f"kit-{folder_digest(files)}"
         known = self._looks.get(place.name)
-        if not file.is_file() or file.read_bytes() != text or known not in (None, fingerprint.near(place)):
+        whole = all((place / name).is_file() and (place / name).read_bytes() == files[name] for name in files)
+        if not whole or known not in (None, fingerprint.near(place)):
             _remove(place)
-            self._place(place, lambda folder: _write_kit(folder, text))
-        elif not Path(importlib.util.cache_from_source(str(file))).is_file():  # another interpreter made it
-            place.chmod(0o755)
-            _compile(file)
+            self._place(place, lambda folder: _write_kit(folder, files))
+        else:
+            for file in (place / name for name in files):
+                if not Path(importlib.util.cache_from_source(str(file))).is_file():  # of another interpreter
+                    file.parent.chmod(0o755)
+                    _compile(file, place)
         self._looks[place.name] = fingerprint.near(place)
         return place
 
@@ -122,6 +123,16 @@ class Objects:
         return place
 
 
+def kit_files(source: Path) -> dict[str, bytes]:
+    """The kit as connectors see it, by path in ``/kit``: ``source``, what stands beside it, and ``aids/``."""
+    files = {path.name: path.read_bytes() for path in (source, *sorted(source.parent.glob("handler_*.py")))}
+    for name in _AIDS:
+        spec = importlib.util.find_spec(name)
+        for path in Path(spec.origin).parent.glob("*.py") if spec and spec.origin else ():
+            files[f"aids/{name}/{path.name}"] = path.read_bytes()
+    return files
+
+
 def _write(folder: Path, files: Mapping[str, bytes], executable: frozenset[str]) -> None:
     for path, content in files.items():
         file = folder / path
@@ -133,16 +144,17 @@ def _write(folder: Path, files: Mapping[str, bytes], executable: frozenset[str])
             inner.chmod(0o555)
 
 
-def _write_kit(folder: Path, text: bytes) -> None:
-    file = folder / f"{_KIT}.py"
-    file.write_bytes(text)
-    file.chmod(0o444)
-    _compile(file)
+def _write_kit(folder: Path, files: Mapping[str, bytes]) -> None:
+    _write(folder, files, frozenset())
+    for inner in (path for path in folder.rglob("*") if path.is_dir()):
+        inner.chmod(0o755)
+    for name in files:
+        _compile(folder / name, folder)
 
 
-def _compile(file: Path) -> None:
+def _compile(file: Path, kit: Path) -> None:
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH  # the folder is named by the source's digest
-    shown = f"/kit/{file.name}"  # what a traceback names
+    shown = f"/kit/{file.relative_to(kit)}"  # what a traceback names
     made = Path(py_compile.compile(str(file), dfile=shown, doraise=True, invalidation_mode=unchecked) or "")
     made.parent.chmod(0o755)
     made.chmod(0o444)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import InstanceSeen, Reason
-from reconciler.runtime import cell, host, instance, sandbox
+from reconciler.runtime import cell, host, instance, programs, sandbox
 from reconciler.runtime.cell import Cell, Endpoint, Site
 from reconciler.runtime.environments import Environments, NotBuiltError
 from reconciler.runtime.identities import Identities
@@ -290,8 +290,8 @@ class Running:
     def _place(self) -> sandbox.Place:
         """Everything the sandbox shows; raises ValueError or host.Missing with the words of a condition."""
         recipe, shop = self.recipe, self._shop
-        if recipe.runtime != "python" or recipe.secrets or recipe.sandbox.gpu:
-            raise ValueError("connectors that are not python, take secrets or need a GPU are not built yet")
+        if recipe.runtime not in programs.RUNTIMES or recipe.secrets or recipe.sandbox.gpu:
+            raise ValueError("connectors of this runtime, that take secrets or need a GPU are not built yet")
         code = shop.objects.path(recipe.code)
         if code is None:
             raise ValueError("its pinned code is gone: apply the configuration again")
@@ -299,13 +299,16 @@ class Running:
         if recipe.environment and environment is None:
             raise ValueError("what it needs is not installed")
         needs = [*map(host.program, recipe.sandbox.programs), *map(host.readable, recipe.sandbox.read)]
-        variables = dict(sandbox.variables(recipe))
+        begun = programs.launch(recipe, code, environment)
+        variables = dict(sandbox.variables(recipe)) | dict(begun.variables)
+        needs.extend(begun.needs)
         if recipe.egress and (bundle := host.certificates()) is not None:
             needs.append(bundle)
             variables["SSL_CERT_FILE"] = bundle.mounts[0][1]
         return sandbox.Place(
             app=str(code),
-            entry=recipe.entry,
+            entry=begun.entry,
+            words=begun.words,
             kit=str(shop.kit),
             environment=str(environment or ""),
             inbox=str(shop.run / self.name / "in"),

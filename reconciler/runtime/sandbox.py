@@ -42,8 +42,8 @@ if _listener != 3:
     posix.dup2(_listener, 3, False)
     posix.close(_listener)
 sys.path += ["/kit", "/app", "/env"]
-sys.argv[:] = [_entry]
-__file__ = "/app/" + _entry
+sys.argv[:] = sys.argv[3:]
+__file__ = _entry if _entry[0] == "/" else "/app/" + _entry
 with open(__file__, "rb") as _file:
     _code = compile(_file.read(), __file__, "exec")
 del posix, _listener, _started, _entry, _file
@@ -80,13 +80,14 @@ class Place:
     """Where one instance's own parts lie on the host, and what it gets to see besides."""
 
     app: str
-    entry: str
+    entry: str  # relative to app; absolute: a path inside
     kit: str
     environment: str  # "" when it needs nothing installed
     inbox: str
     uid: int  # whom it runs as in the root form
     variables: tuple[tuple[str, str], ...]
     needs: tuple[Need, ...] = ()
+    words: tuple[str, ...] = ()  # behind the entry
 
 
 def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
@@ -137,7 +138,7 @@ def command(host: Host, place: Place, listener: int, started: int) -> tuple[str,
     ``listener`` is the connector's socket, ``started`` a pipe that gets one byte once the sandbox stands.
     """
     program = (host.interpreter, "-I", "-S", "-c", _BOOT, str(listener), str(started), place.entry)
-    return (*privileges(host, place.uid), *program)
+    return (*privileges(host, place.uid), *program, *place.words)
 
 
 def privileges(host: Host, uid: int) -> tuple[str, ...]:

@@ -33,6 +33,51 @@ SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
 ROWS = [
     bad(
+        "C218",
+        top('runtime = "command"\ncommand = ["npx", "-y", "server"]\n'),
+        "command[0]",
+        "'npx' fetches what it runs, or needs a daemon",
+        "name the program itself; for one from PyPI add requirements.lock",
+        fix=top('runtime = "command"\ncommand = ["server"]\n'),
+    ),
+    bad(
+        "C218",
+        top('runtime = "command"\ncommand = ["/opt/x/bin/serve"]\n'),
+        "command[0]",
+        "the program '/opt/x/bin/serve' is not inside",
+        "add '/opt/x/bin' to sandbox.read",
+        fix=top('runtime = "command"\ncommand = ["/opt/x/bin/serve"]\n[sandbox]\nread = ["/opt/x/bin"]\n'),
+    ),
+    bad(
+        "C218",
+        top('runtime = "command"\ncommand = ["./mian.sh"]\n') | {"connectors/c/main.sh": "#!/bin/sh\n"},
+        "command[0]",
+        "the program 'mian.sh' is not in the folder",
+        "write './main.sh'",
+    ),
+    bad(
+        "C218",
+        top('runtime = "command"\ncommand = ["./main.sh"]\n') | {"connectors/c/main.sh": "#!/bin/sh\n"},
+        "command[0]",
+        "the program 'main.sh' is not executable",
+        "chmod +x connectors/c/main.sh",
+    ),
+    bad(
+        "C218",
+        top('runtime = "command"\ncommand = ["x", "a\\u0000b"]\n'),
+        "command[0]",
+        "the command holds a NUL character",
+        "delete it",
+    ),
+    bad(
+        "C218",
+        top('runtime = "command"\ncommand = ["--help"]\n'),
+        "command[0]",
+        "'--help' is no program",
+        "write a program's name",
+        fix=top('runtime = "command"\ncommand = ["help"]\n'),
+    ),
+    bad(
         "C217",
         top('egress = ["b.example:443", "2130706433:443"]\n'),
         "egress[1]",

@@ -1,0 +1,58 @@
+"""What runs inside a sandbox, by runtime: the file that our boot executes, its arguments, what it needs.
+
+A python connector is its own file. A program that listens on a path (``command``) runs behind the kit's
+launcher, a server of standard input and output (``mcp``) behind its wrapper. The first word of a command is
+``python`` (the sandbox's interpreter), a script of the connector's own environment, a file of its folder, an
+absolute path below ``sandbox.read``, or a program of the system: never looked up in a person's PATH.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.model.recipes import Recipe
+from reconciler.runtime import host
+from reconciler.runtime.sandbox import Need
+
+RUNTIMES = ("python", "command")
+_BEHIND = {"command": "/kit/handler_launcher.py"}
+_PYTHON = ("python", "python3")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """``entry`` is relative to ``/app``, or absolute inside; ``words`` are its arguments."""
+
+    entry: str
+    words: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
+    """How a recipe's process begins. ``code`` and ``environment`` lie on the host; raises host.Missing."""
+    if recipe.runtime not in _BEHIND:
+        return Launch(recipe.entry)
+    first, needs = _program(recipe, code, environment)
+    return Launch(
+        entry=_BEHIND[recipe.runtime],
+        words=(*first, *recipe.command[1:]),
+        needs=needs,
+        variables=(("PYTHONPATH", "/env"),) if environment else (),
+    )
+
+
+def _program(
+    recipe: Recipe, code: Path, environment: Path | None
+) -> tuple[tuple[str, ...], tuple[Need, ...]]:
+    """The first words of the command as the sandbox has them, and what they need there."""
+    name = recipe.command[0]
+    if name in _PYTHON:
+        return (host.survey().interpreter,), ()
+    if "/" not in name:
+        if environment is not None and (environment / "bin" / name).is_file():
+            return (host.survey().interpreter, f"/env/bin/{name}"), ()
+        return (f"/usr/bin/{name}",), (host.program(name),)
+    if name.startswith("/"):
+        return (name,), (host.executable(Path(name)),)
+    inside = name.removeprefix("./")
+    return (f"/app/{inside}",), (host.executable(code / inside),)
