@@ -36,9 +36,12 @@ class Edited(MutableMapping[K, V]):
         self.edited: set[K] = set()
         self._size = len(copied)
         self._copied = weakref.ref(copied) if isinstance(copied, Edited) else None
-        laid = copied if isinstance(copied, Edited) and len(copied.edits) <= _MOST else None
-        self.base: dict[K, V] = laid.base if laid is not None else whole(copied)  # shared: never edited
-        self.edits: dict[K, V] = laid.edits.copy() if laid is not None else {}  # _GONE: the base has it
+        if isinstance(copied, Edited):
+            copied.lay_together()
+            self.base: dict[K, V] = copied.base  # shared: never edited
+            self.edits: dict[K, V] = copied.edits.copy()  # _GONE: the base has it
+        else:
+            self.base, self.edits = whole(copied), {}
 
     def copied(self) -> "Edited[K, V] | None":
         """What this is a copy of, while that is still kept by somebody (and is one of these)."""
@@ -48,20 +51,31 @@ class Edited(MutableMapping[K, V]):
         """Keys outside which this has the same as the other; None when nobody remembers."""
         if self.copied() is other:
             return self.edited
+        edits = self.edits
         if other is self.base:
-            return self.edits
+            return edits
         if not isinstance(other, Edited):
             return None
         if other.copied() is self:
             return other.edited
-        return {**self.edits, **other.edits} if self.base is other.base else None
+        edits = {**edits, **other.edits}  # read before it is asked whose they are: see `lay_together`
+        return edits if self.base is other.base else None
+
+    def lay_together(self) -> None:
+        """Have all in one dict once the edits are many: here, so that what is copied at each look and stays
+        is laid once. Others may read meanwhile: the base is there before its edits go.
+        """
+        if len(self.edits) > _MOST:
+            self.base = self.whole()
+            self.edits = {}
 
     def whole(self) -> dict[K, V]:
         """All of it as a dict, which is not to be edited."""
-        if not self.edits:
+        edits = self.edits
+        if not edits:
             return self.base
-        found = self.base | self.edits
-        for key in [key for key, value in self.edits.items() if value is _GONE]:
+        found = self.base | edits
+        for key in [key for key, value in edits.items() if value is _GONE]:
             del found[key]
         return found
 
@@ -76,8 +90,8 @@ class Edited(MutableMapping[K, V]):
     @overload
     def get(self, key: K, default: V | D, /) -> V | D: ...
     def get(self, key: K, default: Any = None, /) -> Any:
-        if self.edits:
-            found = self.edits.get(key, _NOTHING)
+        if edits := self.edits:
+            found = edits.get(key, _NOTHING)
             if found is not _NOTHING:
                 return default if found is _GONE else found
         return self.base.get(key, default)

@@ -112,8 +112,10 @@ def test_many_edits_are_laid_together_and_remembered_all_the_same() -> None:
     for key in range(500):
         before[key] = "b"
     after = Edited(before)
-    assert after.base is not before.base
+    assert after.base is before.base
     assert not after.edits
+    assert not before.edits
+    assert before.edited == set(range(500))
     after[900] = "c"
     assert moved(before, after) == {900}
     assert after.base[900] == "a", "what is shared is not edited"
@@ -124,3 +126,19 @@ def test_entries_laid_over_a_mapping_leave_it_as_it_is() -> None:
     assert laid_over(before, {}) is before
     assert laid_over(before, {1: "b", 2: "c"}) == {1: "b", 2: "c"}
     assert before == {1: "a"}
+
+
+def test_what_is_copied_again_and_again_is_laid_together_once() -> None:
+    kept: Edited[int, int] = Edited({number: number for number in range(1000)})
+    for number in range(300):
+        kept[number] = -number
+    del kept[999]
+    before = dict(kept.items())
+    first, second = Edited(kept), Edited(kept)
+    assert first.base is second.base is kept.base
+    assert dict(kept.items()) == before
+    assert moved(kept, first) == set()
+    second[5] = 7
+    assert moved(first, second) == {5}
+    assert moved(kept, second) == {5}
+    assert 999 not in second
