@@ -49,6 +49,7 @@ Calls one tool as an agent would, and prints its answer as JSON.
 _SCOPE = (
     "Files are taken from the current folder, and must lie in the agent's scope "
     "(the key 'scope' of agents/NAME.toml).\n"
+    "What is written is a new file with a plain name; a folder of access 'write' lets it replace one.\n"
 )
 
 

@@ -151,6 +151,15 @@ def test_the_operator_is_told_why_a_call_through_a_binding_failed(world: World) 
         assert world.handler("call", "ocr_extract", "--agent", "clerk").err == ""
 
 
+def test_what_is_refused_is_told_with_what_a_path_may_be(world: World) -> None:
+    failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": {**_ERROR, "error": "refused"}}}
+    with fakes.served(door(world), router(failed)):
+        ran = world.handler("call", "ocr_extract", "--agent", "clerk")
+    assert (ran.code, json.loads(ran.out)["error"]) == (1, "refused")
+    assert "the agent's scope" in ran.err
+    assert "a new file with a plain name" in ran.err
+
+
 def test_a_record_that_does_not_come_is_not_waited_for_long(world: World) -> None:
     services = world.run / "s" / "abc" / "services.sock"
     opened = {"session": "abc", "services": str(services)}
