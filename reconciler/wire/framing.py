@@ -55,7 +55,8 @@ class Framer:
 
     def is_whole(self, data: bytes) -> bool:
         """Whether ``data`` is one line and nothing else, so that it need not be cut: the usual case."""
-        return self.at_start and data.find(b"\n") == len(data) - 1 < self.limit and data > _BLANK
+        is_one = self.at_start and -1 < data.find(b"\n") == len(data) - 1 < self.limit
+        return is_one and (data > _BLANK or not data.isspace())
 
     def _take(self, piece: bytes, lines: list[bytes | Oversized]) -> None:
         if self.skipping:

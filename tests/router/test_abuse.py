@@ -4,6 +4,7 @@ A row is bytes as an agent might send them and every line that answers them, as 
 result is None. A ping at the end shows that nothing else was answered and that the connection still serves.
 """
 
+import asyncio
 import json
 import random
 from collections.abc import Callable, Iterable
@@ -253,6 +254,24 @@ def test_a_bad_line_is_answered_as_it_should_and_nothing_else_is(one: Row) -> No
             agent.send(one.sent, ask("ping", "the end"))
             found = await answers_until(agent, "the end")
             assert same(found, one.answered), found
+
+    run(test)
+
+
+def test_a_line_that_comes_alone_is_answered_as_among_others() -> None:
+    """What arrives in one piece and is one line takes a way of its own; an agent waits before it goes on."""
+
+    async def test() -> None:
+        async with stage_set(FakeLane(stage.echoing)) as play, play.agent() as agent:
+            for number, one in enumerate(ROWS):
+                async with asyncio.timeout(30):
+                    for line in one.sent.splitlines(keepends=True):
+                        agent.send(line)
+                        await agent.writer.drain()
+                    found = [heard(await agent.line()) for _ in one.answered]
+                assert same(found, one.answered), (one.what, found)
+                agent.send(ask("ping", f"end {number}"))
+                assert await answers_until(agent, f"end {number}") == [], one.what
 
     run(test)
 

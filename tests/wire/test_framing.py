@@ -27,6 +27,13 @@ def test_lines_are_the_same_however_the_stream_is_cut(pieces: list[bytes], data:
     assert all(line.endswith(b"\n") for line in found)
 
 
+@given(PIECES, st.sampled_from([b"\n", b"", b"\n\n"]))
+def test_one_line_alone_is_told_as_it_would_be_cut(piece: bytes, end: bytes) -> None:
+    data = piece + end
+    is_one_line = data.find(b"\n") == len(data) - 1 and end == b"\n"
+    assert Framer(64).is_whole(data) == (is_one_line and Framer(64).feed(data) == [data])
+
+
 def fed(framer: Framer, chunks: Iterable[bytes]) -> list[bytes | Oversized]:
     return [line for chunk in chunks for line in framer.feed(chunk)]
 
