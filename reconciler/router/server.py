@@ -106,10 +106,10 @@ class Router:
             self._close_socket(kept, name)
         for connection in list(kept.connections):
             connection.shut()
-        await self._exchange.settled()
-        self._flush()
         with suppress(OSError):
             kept.door.folder.rmdir()
+        await self._exchange.settled()  # the door may be opened anew meanwhile: all of the old one is gone
+        self._flush()
 
     def forget(self, session: str) -> None:
         """A session has ended: its connections end, and what was counted for it is dropped."""
