@@ -442,7 +442,7 @@ class Agent(Record):
     agents: Seq[Name] = ()
     """The agents that it may call."""
     harness: HarnessWord = "none"
-    """The program that it runs in, whose MCP configuration `handler render` and `handler run` write."""
+    """The program that it runs in: `handler run` starts it, `handler render` writes its MCP configuration."""
     run: Run | None = None
     """How it runs as a service for others."""
     sandbox: AgentSandbox = AgentSandbox()
