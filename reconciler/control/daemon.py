@@ -49,6 +49,7 @@ from reconciler.model.recipes import Recipe
 from reconciler.model.routes import RouteTable
 from reconciler.model.status import InstanceSeen, Summary
 from reconciler.router.server import Router
+from reconciler.runtime.resolving import Resolver
 from reconciler.runtime.supervisor import RuntimeFolders, Supervisor
 
 _LOG = logging.getLogger("handler")
@@ -169,7 +170,9 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
     news = _News()
     laid = RuntimeFolders(place.state, place.run)
     leaving = Leaving(journal)
-    supervisor = Supervisor(laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve)
+    supervisor = Supervisor(
+        laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=Resolver(place.config)
+    )
     dispatcher = Dispatcher(supervisor, recipe=news.recipe)
     withdrawn = Withdrawn(dispatcher)
     sessions = Sessions(place.state / "sessions", now=time.time, token=lambda: secrets.token_hex(6))

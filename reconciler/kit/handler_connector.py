@@ -114,6 +114,29 @@ class Call:
         self._connection.write({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
 
+_SECRETS: dict[str, str] = {}  # what was read from a descriptor, which gives it once
+for _name, _number in os.environ.items():
+    if _name.startswith("HANDLER_SECRET_FD_"):
+        os.set_inheritable(int(_number), False)  # noqa: FBT003 - no program that it starts gets it
+
+
+def secret(slot: str) -> str | None:
+    """The secret that the binding put into a slot of ``connector.toml``; None where it put none.
+
+    It comes however the slot says (``via``); keep it out of answers, files and what is printed.
+    """
+    name = slot.upper().replace("-", "_")
+    if slot in _SECRETS:
+        return _SECRETS[slot]
+    if number := os.environ.pop(f"HANDLER_SECRET_FD_{name}", None):
+        with open(int(number), encoding="utf-8", newline="") as file:  # noqa: PTH123 - as above
+            return _SECRETS.setdefault(slot, file.read())
+    if path := os.environ.get(f"HANDLER_SECRET_FILE_{name}"):
+        with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123 - as above
+            return file.read()
+    return os.environ.get(os.environ.get(f"HANDLER_SECRET_ENV_{name}", ""))
+
+
 def serve(tools: Mapping[str, Tool]) -> None:
     """Serve ``tools`` (tool name → function) until the process is stopped; it does not return.
 

@@ -3,11 +3,14 @@
 A ``SecretReference`` says where a secret is found; a ``Resolved`` holds what was found there. The two can
 never be mistaken for each other: there is no ``==`` between them (mypy refuses it, and it raises), a recipe
 takes only references, and all that may be told of a value is a fingerprint under a key of this process, which
-says whether two resolutions gave the same and nothing else. Nothing resolves secrets yet.
+says whether two resolutions gave the same and nothing else.
 """
 
 import hashlib
+from dataclasses import dataclass
 from typing import Final, Never, NoReturn, SupportsIndex
+
+from reconciler.model.recipes import SecretUse
 
 _SHORTEST_KEY = 16  # bytes: what nobody guesses
 _SHOWN = 12  # hex digits: enough to tell the few values of one slot apart
@@ -53,3 +56,11 @@ class Resolved:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(_WORDS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filled:
+    """One slot and what fills it, for one spawn."""
+
+    use: SecretUse
+    value: Resolved

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from reconciler.model.recipes import SandboxPolicy
-from reconciler.runtime import host, leftovers, netns, sandbox, seccomp, sockets
+from reconciler.runtime import handing, host, leftovers, netns, sandbox, seccomp, sockets
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.process import NotStartedError, Order, Process, spawn
 from reconciler.runtime.ringlog import Reader, RingLog
@@ -138,16 +138,17 @@ async def _spawned(
 ) -> Process:
     """Spawn behind a socket that already listens; ``numbers`` are the folder and the output pipe."""
     machine, (folder, write) = host.survey(), numbers
-    with sockets.listen(folder, _SOCKET) as listener:
+    with sockets.listen(folder, _SOCKET) as listener, handing.over(place.secrets) as handed:
         order = Order(
             label=leftovers.label(site.owner, site.folder.name),
             bwrap=machine.bwrap,
-            options=sandbox.options(machine, policy, place),
-            command=partial(sandbox.command, machine, place),
+            options=(*sandbox.options(machine, policy, place), *handed.options),
+            command=partial(sandbox.command, machine, place, secrets=handed.words),
             seccomp=seccomp.program(os.uname().machine),
             listener=listener.fileno(),
             output=write,
             built=built,
+            passed=handed.numbers,
         )
         try:
             return await spawn(order, partial(site.limits.group, site.folder.name, policy))

@@ -18,7 +18,7 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.runtime.limits import Group
@@ -40,12 +40,13 @@ class Order:
 
     label: str  # shown as the process's name; leftovers are found by it
     bwrap: str
-    options: tuple[str, ...]
+    options: tuple[str, ...] = field(repr=False)  # a secret may be among them
     command: Callable[[int, int], tuple[str, ...]]
     seccomp: bytes
     listener: int
     output: int  # standard output and error, one pipe
     built: Callable[[int], Awaitable[None]] | None = None  # gets the inner process, before anything runs
+    passed: tuple[int, ...] = ()  # further descriptors that the command inherits, under their own numbers
 
 
 class Process:
@@ -186,7 +187,7 @@ def _bubblewrap(order: Order, tell: int, blocked: int, started: int) -> subproce
             stdin=subprocess.DEVNULL,
             stdout=order.output,
             stderr=order.output,
-            pass_fds=(tell, blocked, started, order.listener, filters, options),
+            pass_fds=(tell, blocked, started, order.listener, filters, options, *order.passed),
             cwd="/",
             env={},
         )

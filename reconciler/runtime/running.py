@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import is_
@@ -26,6 +26,7 @@ from reconciler.runtime.identities import Identities
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
 from reconciler.runtime.process import NotStartedError
+from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.walls import SandboxUnavailable, Walls
 
@@ -70,6 +71,8 @@ class Workshop:
     log: Callable[[str], RingLog]
     event: Callable[[InstanceSeen], None]
     way_out: ProxyFor
+    secrets: Resolver
+    revoke: Callable[[Recipe, Unresolved], None]  # what else runs on a reference that does not resolve
     stirred: Callable[["Running"], None] = lambda unit: None  # one is no more as it was declared
 
 
@@ -260,12 +263,16 @@ class Running:
         await asyncio.sleep(wait_s)
         try:
             self._walls = (await asyncio.shield(self._shop.walls())).standing
-            place = self._place()
+            filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
+            place = replace(self._place(), secrets=filled)
             self._become(self._state.started(self._loop.time()))
             way_out = partial(self._shop.way_out, self.recipe) if self.recipe.egress else None
             shop = self._shop
             site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, way_out)
             made = await cell.opened(site, place, self.recipe.sandbox)
+        except Unresolved as fault:
+            self._shop.revoke(self.recipe, fault)
+            raise self._refuse(fault.reason, str(fault)) from None
         except (SandboxUnavailable, host.Missing) as fault:
             raise self._refuse("SandboxUnavailable", str(fault)) from None
         except NotStartedError as fault:
@@ -290,8 +297,11 @@ class Running:
     def _place(self) -> sandbox.Place:
         """Everything the sandbox shows; raises ValueError or host.Missing with the words of a condition."""
         recipe, shop = self.recipe, self._shop
-        if recipe.runtime not in programs.RUNTIMES or recipe.secrets or recipe.sandbox.gpu:
-            raise ValueError("connectors of this runtime, that take secrets or need a GPU are not built yet")
+        gated = any(use.via == "gate" for use in recipe.secrets)
+        if recipe.runtime not in programs.RUNTIMES or recipe.sandbox.gpu or gated:
+            raise ValueError(
+                "connectors of this runtime, that need a GPU or a header added are not built yet"
+            )
         code = shop.objects.path(recipe.code)
         if code is None:
             raise ValueError("its pinned code is gone: apply the configuration again")

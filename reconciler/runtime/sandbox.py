@@ -19,10 +19,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from reconciler.model.recipes import Recipe, SandboxPolicy
+from reconciler.model.secrets import Filled
 from reconciler.runtime import wayout
 
+SECRETS = "/run/secrets"  # one file a slot, for those that are delivered by file
 LISTENER_FD = 3  # where the connector finds its listening socket, whatever the number outside
 _RUN = "/run/connector"
+_SECRETS_BYTES = 4 * 2**20
 _SHM_BYTES = 64 * 2**20  # what container engines give /dev/shm; multiprocessing wants some
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _INSIDE = ("/app", "/kit", "/env", "/run", "/tmp", "/proc", "/dev", "/sys")  # noqa: S108 - in the sandbox
@@ -35,12 +38,20 @@ _OWN_NAMES = ("PATH", "HOME", "LANG", "PWD", "GCONV_PATH", "LOCPATH", "NLSPATH")
 # the code. The standard library comes first, so that no file of a connector can stand in for a module of it.
 _BOOT = """
 import posix, sys
-_listener, _started, _entry = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+_started, *_secrets = sys.argv[2].split(",")
+_listener, _started, _entry = int(sys.argv[1]), int(_started), sys.argv[3]
 posix.write(_started, b"1")
 posix.close(_started)
 if _listener != 3:
     posix.dup2(_listener, 3, False)
     posix.close(_listener)
+for _one in _secrets:
+    _number, _, _slot = _one.partition(":")
+    _number = int(_number)
+    _file = posix.open("/run/secrets/" + _slot, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o400)
+    posix.write(_file, posix.read(_number, 65536))
+    posix.close(_file)
+    posix.close(_number)
 sys.path += ["/kit", "/app", "/env"]
 sys.argv[:] = sys.argv[3:]
 __file__ = _entry if _entry[0] == "/" else "/app/" + _entry
@@ -88,6 +99,7 @@ class Place:
     variables: tuple[tuple[str, str], ...]
     needs: tuple[Need, ...] = ()
     words: tuple[str, ...] = ()  # behind the entry
+    secrets: tuple[Filled, ...] = ()
 
 
 def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
@@ -99,9 +111,9 @@ def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
         "LANG": "C.UTF-8",
         "PATH": _PATH,
     }
-    for name, _ in recipe.settings:
+    for name in (*(name for name, _ in recipe.settings), *(use.env or "" for use in recipe.secrets)):
         if name in _OWN_NAMES or name.startswith(_STEERING):
-            raise ValueError(f"the setting's variable '{name}' belongs to the sandbox")
+            raise ValueError(f"the variable '{name}' belongs to the sandbox")
     own |= wayout.variables() if recipe.egress else {}
     return tuple(sorted((dict(recipe.settings) | own).items()))
 
@@ -128,16 +140,21 @@ def options(host: Host, policy: SandboxPolicy, place: Place) -> tuple[str, ...]:
         *_memory("/tmp", "1777", policy.tmp_bytes),  # noqa: S108 - in the sandbox
         *_files(host, place),  # after /tmp: an interpreter may lie below it
         *_memory(f"{_RUN}/out", out_mode, policy.tmp_bytes),
+        *(_memory(SECRETS, out_mode, _SECRETS_BYTES) if _has_files(place) else ()),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/app"),
     )
 
 
-def command(host: Host, place: Place, listener: int, started: int) -> tuple[str, ...]:
+def command(
+    host: Host, place: Place, listener: int, started: int, *, secrets: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """What runs inside: the interpreter without site packages, behind setpriv in the root form.
 
-    ``listener`` is the connector's socket, ``started`` a pipe that gets one byte once the sandbox stands.
+    ``listener`` is the connector's socket, ``started`` a pipe that gets one byte once the sandbox stands;
+    ``secrets`` are the words of ``handing`` for what becomes a file inside.
     """
-    program = (host.interpreter, "-I", "-S", "-c", _BOOT, str(listener), str(started), place.entry)
+    said = ",".join((str(started), *secrets))
+    program = (host.interpreter, "-I", "-S", "-c", _BOOT, str(listener), said, place.entry)
     return (*privileges(host, place.uid), *program, *place.words)
 
 
@@ -150,6 +167,10 @@ def privileges(host: Host, uid: int) -> tuple[str, ...]:
         *(host.setpriv, "--reuid", number, "--regid", number, "--clear-groups"),
         *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"),
     )
+
+
+def _has_files(place: Place) -> bool:
+    return any(one.use.via == "file" for one in place.secrets)
 
 
 def _walls(host: Host) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from reconciler.runtime.environments import Environments, NotBuiltError, place_o
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
+from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.roll import Roll
 from reconciler.runtime.running import ProxyFor, Running, Unready, Workshop, no_way_out
@@ -66,8 +67,11 @@ class Supervisor:
         event: Callable[[InstanceSeen], None],
         kit: Path,
         way_out: ProxyFor = no_way_out,
+        secrets: Resolver | None = None,
     ) -> None:
-        """``way_out`` serves the network of connectors that list what they may reach."""
+        """``way_out`` serves the network of connectors that list what they may reach; ``secrets`` finds what
+        their slots hold.
+        """
         if threading.current_thread() is not threading.main_thread():
             raise Bug("a supervisor lives in the main thread: sandboxes die with the thread that spawns them")
         self._loop = asyncio.get_running_loop()
@@ -101,6 +105,8 @@ class Supervisor:
             log=self._log,
             event=event,
             way_out=way_out,
+            secrets=secrets or Resolver(),
+            revoke=self._revoke,
             stirred=self._roll.stirred,
         )
 
@@ -111,6 +117,7 @@ class Supervisor:
         nothing; declaring what is being retired keeps it. ValueError when code and digest disagree.
         """
         name = recipe.name
+        self._shop.secrets.claim(recipe.secrets)
         self._pinning[recipe.code] += 1
         try:
             if code is not None and not self._objects.untouched(recipe.code):  # thousands may share one
@@ -258,6 +265,18 @@ class Supervisor:
             if self._limits.close():
                 return
             await asyncio.sleep(0.01)
+
+    def _revoke(self, recipe: Recipe, fault: Unresolved) -> None:
+        """What was found behind a reference is no longer given: end what still holds it (ruling 54).
+
+        What only took too long was not taken back.
+        """
+        if fault.reason != "SecretUnresolved":
+            return
+        source = (fault.use.form, fault.use.reference)
+        for unit in self._units.values():
+            if any((use.form, use.reference) == source for use in unit.recipe.secrets):
+                unit.broken(fault.reason, str(fault))
 
     def _forget(self, code: str) -> None:
         users = {unit.recipe.code for unit in self._units.values()} | set(+self._pinning)

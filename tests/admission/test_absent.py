@@ -30,14 +30,16 @@ def bound(more: str = "", connector_more: str = "", top: str = "") -> build.File
     return files
 
 
-SLOT = '[secretSlots.key]\nenv = "KEY"\n'
+SLOT = '[secretSlots.key]\nheader = "x-key"\n'
+REQUIRED = SLOT + "required = true\n"
+ENV_SLOT = '[secretSlots.key]\nenv = "KEY"\nrequired = true\n'
+FILLED = 'secrets = { key = { env = "K" } }\n'
 
 # what is written, the object, the key that the condition names; serving without it would be wrong
 NEEDED = [
     (bound(top='runtime = "deno"\nentry = "main.py"\n'), "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
-    (bound('secrets = { key = { env = "K" } }\n', SLOT), "binding/b", "secrets.key"),
-    (bound('secrets = { key = { file = "~/k" } }\n', SLOT), "binding/b", "secrets.key"),
+    (bound(FILLED, REQUIRED), "connector/c", "secretSlots.key"),
     (bound('conformance = { require = "live" }\n'), "binding/b", "conformance.require"),
     (bound('cassette = { mode = "replay", path = "c.jsonl" }\n'), "binding/b", "cassette"),
     (
@@ -167,6 +169,21 @@ def test_a_binding_says_what_its_connector_lacks() -> None:
     assert ref in admission.unusable
 
 
+def test_a_slot_that_only_a_header_could_deliver_is_not_served_once_it_is_filled() -> None:
+    ref = ObjectRef(Kind.BINDING, "b")
+    assert not _judged(bound("", SLOT)).unusable
+    admission = _judged(bound(FILLED, SLOT))
+    assert admission.absent[ref] == ("secrets.key",)
+    assert ref in admission.unusable
+
+
+def test_a_secret_that_goes_by_a_variable_is_served() -> None:
+    admission = _judged(bound(FILLED, ENV_SLOT))
+    assert not admission.problems
+    assert not admission.unusable
+    assert admission.selections["a"]
+
+
 def test_an_addon_is_admitted_and_cannot_be_served() -> None:
     admission = build.judge({"bindings/b.toml": 'apiVersion = "handler.binding/v1"\naddon = "shop"\n'})
     assert admission.absent == {ObjectRef(Kind.BINDING, "b"): ("addon",)}
@@ -184,7 +201,7 @@ def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_noth
     files = interface() | bound(connector_more=SLOT) | AGENT
     first = build.admit(build.inventory(files, lock=("ocr/v1",)), {}, None, build.WHERE)
     assert first.selections["a"]
-    edited = files | binding("b", "c", 'secrets = { key = { env = "K" } }\n')
+    edited = files | binding("b", "c", FILLED)
     now = build.inventory(edited, lock=("ocr/v1",), previous=first.inventory)
     then = build.admit(now, first.in_force, first, build.WHERE)
     assert ObjectRef(Kind.AGENT, "a") in then.retained

@@ -28,7 +28,7 @@ NEEDY = build.catalog() | connector(
     "engine", "ocr/v1", more='[settings.model]\ndescription = "m"\nrequired = true\nenum = ["fast"]\n'
 )
 SECRET = build.catalog() | connector(
-    "engine", "ocr/v1", more='[secretSlots.api_key]\nenv = "ENGINE_KEY"\nrequired = true\n'
+    "engine", "ocr/v1", more='[secretSlots.api_key]\nheader = "x-key"\nrequired = true\n'
 )
 _OCR = interface()
 PAID = build.catalog() | {
@@ -120,8 +120,8 @@ BINDINGS = [
         B,
         "",
         "the secret slot 'api_key' is empty",
-        'write secrets = { api_key = { env = "ENGINE_KEY" } }',
-        (B, "", 'secrets = { api_key = { env = "ENGINE_KEY" } }'),
+        'write secrets = { api_key = { env = "API_KEY" } }',
+        (B, "", 'secrets = { api_key = { env = "API_KEY" } }'),
         SECRET,
         reason="SecretUnresolved",
     ),

@@ -37,6 +37,7 @@ serve({"ocr_extract": extract})
 MORE = {
     "silent": "[ready]\ntimeoutSeconds = 1\n",
     "packed": "",
+    "keyed": '[secretSlots.api_key]\nenv = "KEY"\n',
     "unwalled": '[sandbox]\nprograms = ["a-program-that-is-nowhere"]\n',
 }
 CODES = {
@@ -47,6 +48,7 @@ CODES = {
     "slow": SLOW,
     "unwalled": SAYS,
     "starts": SILENT,
+    "keyed": SAYS,
 }
 
 

@@ -30,6 +30,7 @@ runtime = "python"
 env = "VENDOR_KEY"
 required = true
 """
+GATED = VENDOR.replace("vendor", "gated").replace('env = "VENDOR_KEY"', 'header = "x-api-key"')
 FILES = {
     "agents/clerk.toml": AGENT + 'requires = ["ocr/v1"]\nservices = { ocr = "a" }\n',
     "agents/bare.toml": AGENT + 'requires = ["ocr/v1"]\n',
@@ -41,13 +42,16 @@ FILES = {
     "bindings/quiet.toml": BINDING + 'suspend = true\nsuspendReason = "until the invoices are in"\n',
     "bindings/merged.toml": f"<<<<<<< HEAD\n{BINDING}=======\n{BINDING}>>>>>>> theirs\n",
     "bindings/keyless.toml": BINDING.replace("ocr-tesseract", "vendor"),
-    "bindings/keyed.toml": BINDING.replace("ocr-tesseract", "vendor")
+    "bindings/keyed.toml": BINDING.replace("ocr-tesseract", "gated")
     + '[secrets]\napi_key = { env = "VENDOR_KEY" }\n',
     "bindings/letters.toml": BINDING,
     "bindings/Letters.toml": BINDING,
     "connectors/vendor/connector.toml": VENDOR,
     "connectors/vendor/main.py": "import handler_connector\n",
     "connectors/vendor/PROVISIONING.md": "Nothing.\n",
+    "connectors/gated/connector.toml": GATED,
+    "connectors/gated/main.py": "import handler_connector\n",
+    "connectors/gated/PROVISIONING.md": "Nothing.\n",
 }
 OBJECTS = {
     "Admitted": "connector/ocr-tesseract",

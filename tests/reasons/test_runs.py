@@ -79,6 +79,19 @@ def test_a_process_that_starts_is_waited_for_and_one_that_never_answers_is_ended
     gold(place, shown, "SandboxUnavailable", "describe binding/unwalled")
 
 
+def test_a_secret_that_does_not_come_keeps_its_connector_from_starting(place: House, shown: Shown) -> None:
+    furnish(place, "keyed")
+    running.binding(place, "keyed", 'secrets = { api_key = { command = ["sleep", "600"] } }\n')
+    place.start()
+    place.handler("apply")
+    assert "unavailable" in ask(place, "keyed")
+    wait_for(lambda: reason(place, "keyed") == "SecretTimeout", "it was not waited for longer")
+    gold(place, shown, "SecretTimeout", "describe binding/keyed")
+    running.binding(place, "keyed", 'secrets = { api_key = { command = ["echo", "sk-good-0000"] } }\n')
+    place.handler("apply", "--wait")
+    assert "a word" in ask(place, "keyed")
+
+
 def test_a_process_that_needs_more_memory_than_it_may_have_is_ended(place: House, shown: Shown) -> None:
     furnish(place, "hungry")
     place.start()

@@ -1,0 +1,102 @@
+"""Secrets get into a sandbox by descriptor, file or variable, and nowhere else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.model.recipes import SecretUse
+from reconciler.runtime.resolving import Resolver
+from reconciler.runtime.supervisor import Unready
+from tests.runtime.rig import descendants, pinned, rig, run
+
+pytestmark = pytest.mark.anyio
+
+VALUE = "sk-CANARY-4bd91f06/+z"
+LOOK = """
+import os
+from handler_connector import secret
+first, second = secret("api_key"), secret("api_key")
+paths = ["/proc/self/fd/" + one for one in os.listdir("/proc/self/fd")]
+memory = [one for one in paths if os.path.lexists(one) and "memfd" in os.readlink(one)]
+try:
+    files = {name: oct(os.stat("/run/secrets/" + name).st_mode & 0o777) for name in ("api_key",)}
+except OSError:
+    files = {}
+answer = {"got": first, "again": second, "argv": open("/proc/self/cmdline").read(),
+          "env": open("/proc/self/environ").read(), "memory": memory, "files": files}
+"""
+
+
+def use(tmp_path: Path, via: str, **more: Any) -> SecretUse:
+    file = tmp_path / "key"
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_text(VALUE + "\n")
+    return SecretUse("api_key", "file", (str(file),), env="API_KEY", via=via)
+
+
+@pytest.mark.parametrize("via", ["fd", "file", "env"])
+async def test_a_secret_arrives_by_the_way_of_its_slot_and_by_no_other(tmp_path: Path, via: str) -> None:
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        name = await made.declare(secrets=(use(tmp_path, via),))
+        seen = await made.run(name, LOOK)
+        assert (seen["got"], seen["again"]) == (VALUE, VALUE)
+        assert VALUE not in seen["argv"]
+        assert (VALUE in seen["env"]) == (via == "env")
+        assert seen["memory"] == []  # read once and closed; a file's is closed before any code runs
+        assert seen["files"] == ({"api_key": "0o400"} if via == "file" else {})
+        for pid in descendants():  # bubblewrap and what stands between: neither argument nor variable
+            for part in ("cmdline", "environ"):
+                try:
+                    text = Path(f"/proc/{pid}/{part}").read_bytes()
+                except OSError:
+                    continue
+                assert VALUE.encode() not in text or (via, part) == ("env", "environ")
+        held = [one.readlink().name for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        assert not [one for one in held if "memfd:secret" in one]
+        hits = [
+            path for path in made.base.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()
+        ]
+        assert hits == []
+
+
+async def test_a_program_that_the_connector_starts_does_not_get_the_descriptor(tmp_path: Path) -> None:
+    code = """
+import os
+number = int(os.environ["HANDLER_SECRET_FD_API_KEY"])
+answer = os.get_inheritable(number)
+"""
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        assert await made.run(await made.declare(secrets=(use(tmp_path, "fd"),)), code) is False
+
+
+async def test_a_slot_that_is_not_filled_is_none() -> None:
+    async with rig() as made:
+        seen = await made.run(await made.declare(), LOOK)
+        assert (seen["got"], seen["memory"], seen["files"]) == (None, [], {})
+
+
+async def test_each_start_resolves_anew_and_what_no_longer_resolves_stops_what_runs(tmp_path: Path) -> None:
+    code = 'from handler_connector import secret\nanswer = secret("api_key")'
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        slot = use(tmp_path, "env")
+        first = await made.declare("first", secrets=(slot,))
+        second = await made.declare("second", pinned(extra=b"x"), secrets=(slot,))
+        endpoint, line = await made.open(first)
+        assert await run(line, code) == VALUE
+        Path(slot.reference[0]).write_text("sk-rotated-0000\n")
+        assert await run(line, code) == VALUE  # what runs keeps what it was started with
+        Path(slot.reference[0]).unlink()
+        with pytest.raises(Unready) as refused:
+            await made.supervisor.ready(second)
+        assert refused.value.reason == "SecretUnresolved"
+        assert refused.value.message.startswith(
+            "the secret of slot 'api_key' (file) does not resolve: there is no"
+        )
+        assert await endpoint.ended == "signal 9"
+        assert made.phase(first).reason == "SecretUnresolved"
+        slot = use(tmp_path, "env")
+        Path(slot.reference[0]).write_text("sk-rotated-0000\n")
+        made.supervisor.forgive(first)
+        assert await made.run(first, code) == "sk-rotated-0000"
