@@ -45,9 +45,10 @@ def held(path: Path) -> bytes:
     A pipe is not waited for.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("it is not a regular file")
     with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor has no path
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is not a regular file")
         found = opened.read(MAX_BYTES + 1)
     if len(found) > MAX_BYTES:
         raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
@@ -114,6 +115,9 @@ def done(plan: Plan, old: Ledger, state: Path, way: Way) -> None:
     """
     ledger = old
     for change in plan.changes:
+        if change.after is not None:
+            _no_file_in_the_way(Path(change.path).parent)
+    for change in plan.changes:
         path = Path(change.path)
         if data(path) != change.before:
             raise Unfit(f"{path} was changed meanwhile: run it once more")
@@ -158,6 +162,14 @@ def _mask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def _no_file_in_the_way(folder: Path) -> None:
+    for one in (folder, *folder.parents):
+        if one.is_dir():
+            return
+        if one.exists():
+            raise Unfit(f"{one} is a file, and a folder is needed there: nothing was written")
 
 
 def _missing(folder: Path) -> list[Path]:

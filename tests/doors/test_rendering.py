@@ -175,6 +175,22 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(world: Worl
     assert "is not a regular file" in err
 
 
+def test_a_file_where_a_folder_is_needed_and_the_other_way_round_are_named_and_nothing_is_written(
+    world: World, site: Path
+) -> None:
+    (site / ".claude").write_text("")
+    code, out, err = _render(world, "--harness", "claude-code", "--write")
+    assert (code, out) == (1, "")
+    assert "site/.claude is a file, and a folder is needed there: nothing was written" in err
+    assert set(_all(site)) == {".claude"}
+    (site / ".claude").unlink()
+    (site / ".mcp.json").mkdir()
+    code, out, err = _render(world, "--harness", "claude-code", "--write")
+    assert (code, out) == (1, "")
+    assert "site/.mcp.json cannot be used: it is not a regular file" in err
+    assert not _all(site)
+
+
 def test_what_two_harnesses_share_goes_with_the_last_of_them(world: World, site: Path) -> None:
     for word in ("claude-code", "copilot"):
         assert _render(world, "--harness", word, "--write")[0] == 0
