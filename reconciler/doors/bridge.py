@@ -1,6 +1,6 @@
 """``handler-service``: carries the bytes between an agent's stdio and one socket of the router.
 
-It starts once per interface and session, so it is the standard library and nothing else, and it holds no
+It starts once per interface and session, so it is the standard library and little else, and it holds no
 state: nothing is parsed, stamped or replayed. Two blocking threads copy, one each way. Only line ends are
 looked at, so that a connection that breaks off in the middle of a message leaves half a message with nobody:
 the rest of it is dropped on the way in, and held back on the way out. The socket may be missing or full for
@@ -13,6 +13,8 @@ import _thread
 import os
 import sys
 import time
+
+from reconciler.doors import streams
 
 _PATIENCE_S = 2.0  # for the first connection: whoever starts us waits for it
 _RESTART_S = 10.0  # for the next ones: a controller that is restarted on a busy machine takes a while
@@ -388,6 +390,7 @@ def _relay(arguments: list[str]) -> int:
 def main() -> None:
     """``handler-service``: 0 when the agent ended it, 1 when no router answers, 2 for a wrong command."""
     code = 1
+    streams.ensure()
     try:
         code = _relay(sys.argv[1:])
     except OSError as fault:

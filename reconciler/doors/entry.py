@@ -9,7 +9,7 @@ import os
 import sys
 
 from reconciler.control import folders
-from reconciler.doors import usage
+from reconciler.doors import streams, usage
 
 _TABLES = ("status", "get", "describe")
 _COULD_NOT = {
@@ -33,6 +33,7 @@ _PIPE_CLOSED = 141
 
 def main() -> int:
     """``handler``: run one command; the exit code is that of reconcile.md's table."""
+    streams.ensure()
     arguments = sys.argv[1:]
     try:
         settings, words = usage.settings(arguments)

@@ -64,8 +64,8 @@ def listed(settings: usage.Settings, *, over: bool = False) -> int:
         rows += [_past_row(one) for one in past]
         colours = [[""] * 6, *(["", "", "", _colour(one), "", ""] for one in [*found, *past])]
         sys.stdout.write(columns.table(rows, _paint(settings), colours))
-    if not settings.quiet:
-        sys.stderr.write(_said(found, len(gone), why, over=over))
+    if (told := _said(found, len(gone), why, over=over)) and not settings.quiet:
+        sys.stderr.write(told)
     return 0
 
 

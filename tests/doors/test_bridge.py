@@ -132,7 +132,8 @@ def test_it_imports_nothing_but_the_standard_library_and_little_of_that(path: Pa
     )
     imported = names(done.stderr) - names(bare.stderr)
     foreign = {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names}
-    assert foreign <= {"reconciler", "reconciler.doors", "reconciler.doors.bridge"}
+    own = {"reconciler", "reconciler.doors", "reconciler.doors.bridge", "reconciler.doors.streams"}
+    assert foreign <= own
     assert not imported & {
         "socket",
         "threading",
@@ -480,3 +481,16 @@ def test_a_stdin_that_ends_while_it_reconnects_ends_it(
         with router.accept()[0]:
             running.join(_DEADLINE_S)
         assert not running.is_alive()
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_a_bridge_without_an_agent_at_its_input_ends_and_takes_no_socket_for_one(
+    path: Path, listen: Listen, closed: str
+) -> None:
+    router = listen(path)
+    command = f'exec "$0" -m reconciler.doors.bridge ocr --socket "$1" {closed}'
+    with subprocess.Popen(["sh", "-c", command, sys.executable, str(path)], env=_ENV) as child:
+        sock = router.accept()
+        assert sock.recv(1) == b""
+        sock.close()
+        assert child.wait(_DEADLINE_S) == 0

@@ -82,6 +82,7 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
     assert ours <= {
         "reconciler.control",
         "reconciler.control.folders",
+        "reconciler.doors.streams",
         "reconciler.model",
         "reconciler.model.revisions",
         "reconciler.doors",
@@ -192,6 +193,18 @@ def test_a_wrong_command_line_exits_2_with_one_sentence(world: World, line: list
     assert said in ran.err
     assert ran.err.startswith("handler: ")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("words", "code"), [("--help", 0), ("aply", 2), ("call t --agent a", 1)])
+def test_streams_that_are_closed_are_no_fault(world: World, words: str, code: int, closed: str) -> None:
+    start = "import sys; from reconciler.doors import entry; sys.exit(entry.main())"
+    ran = subprocess.run(
+        ["sh", "-c", f'"$0" -c "{start}" {words} {closed}', sys.executable],
+        env=world.env(), cwd=world.root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, "Traceback" in ran.stderr) == (code, False), ran.stderr
+    assert bool(ran.stdout) == (words == "--help" and ">&-" not in closed.replace("2>&-", ""))
 
 
 def test_shared_options_stand_before_or_after_the_command() -> None:
