@@ -164,5 +164,11 @@ def test_nothing_committed_names_this_machine_or_a_registry() -> None:
     assert not bad
 
 
+def test_nothing_committed_is_a_link() -> None:
+    """A link leads to where it was made: every other checkout has it broken, or leading somewhere else."""
+    listed = subprocess.run(["git", "ls-files", "-s", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    assert [line for line in listed.split(b"\0") if line.startswith(b"120000")] == []
+
+
 def test_the_package_is_importable_under_its_own_name() -> None:
     assert importlib.util.find_spec("reconciler") is not None
