@@ -125,7 +125,7 @@ def _box(
     mounts = (*found.as_mounts(), *read, *scope.mounts, *_identity(session, user, home))
     visible = (*scope.folders, *(mount.inside for mount in read))
     paths = [one for one in search if found.shows(one) or agenthost.within(one, visible)]
-    paths += [os.path.dirname(link) for link in found.links if not link.startswith(_PATH)]
+    paths += [os.path.dirname(link) for link in found.links if link not in agenthost.SYSTEM]
     paths = list(dict.fromkeys((*paths, *_PATH)))
     if hidden := agenthost.hidden_step(found, program, paths, visible):
         raise Unboxed(_hidden(program, hidden))

@@ -227,6 +227,13 @@ def _daemon() -> None:
 def _daemon_run(settings: usage.Settings) -> int:
     """Run the controller in the foreground (this is handlerd).
 
+    \b
+      -c, --config DIR     the configuration (default: $HANDLER_CONFIG, the nearest folder upward
+                           with a handler.toml, ~/.config/handler-ai)
+      -q, --quiet          warnings and errors alone       -v, --verbose   debugging lines, too
+
+    Its state and its sockets are in folders that 'handler --help' names.
+
     Exit: 0 stopped by SIGTERM or SIGINT, 2 it cannot run here.
     """
     from reconciler.doors import controlling

@@ -21,11 +21,12 @@ def run_daemon(settings: usage.Settings) -> int:
 
     config = folders.configuration(settings.config)
     served_before = (folders.state(config) / "admitted").is_dir()  # then it is away, and that ends nothing
-    absent = folders.absent(str(config), usage.path_shown(str(config)))
+    from reconciler.control import systemd, watch  # noqa: PLC0415
+    from reconciler.doors import logbook, offline  # noqa: PLC0415
+
+    absent = folders.absent(str(config), usage.path_shown(str(config))) or offline.nothing(config)
     if absent and not served_before:
         raise usage.Stopped(absent)
-    from reconciler.control import systemd, watch  # noqa: PLC0415
-    from reconciler.doors import logbook  # noqa: PLC0415
 
     log = logbook.Logbook(settings, sys.stderr)
     outside = watch.Outside(_http, log.follow, systemd.Notifier(os.environ))

@@ -25,6 +25,7 @@ _COULD_NOT = {
     "describe",
     "wait",
     "reconcile",
+    "daemon run",
 }  # 2 means "could not run"
 _LOOKS = {"validate", "diff", "plan"}
 _INTERRUPTED = 130
@@ -54,7 +55,7 @@ def guarded(settings: usage.Settings, words: list[str]) -> int:
     """Run a command and turn whatever it raises into a sentence and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    command = next((word for word in words if not word.startswith("-")), "")
+    command = "daemon run" if words[:2] == ["daemon", "run"] else next(filter(_is_plain, words), "")
     try:
         code = _run(settings, words)
         sys.stdout.flush()
@@ -68,6 +69,10 @@ def guarded(settings: usage.Settings, words: list[str]) -> int:
     except Exception as fault:  # noqa: BLE001 - the last line of defence of every command
         return _told(fault, command, settings)
     return code
+
+
+def _is_plain(word: str) -> bool:
+    return not word.startswith("-")
 
 
 def _run(settings: usage.Settings, words: list[str]) -> int:

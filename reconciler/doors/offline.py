@@ -4,6 +4,7 @@ What ``validate``, ``rebind``, ``lock add`` stand on. A folder in which git is a
 commit hook runs in the middle of git's own work, and that is where validation belongs.
 """
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +13,10 @@ from pathlib import Path
 from reconciler.admission import admit as admission_room
 from reconciler.admission.admit import Admission
 from reconciler.config import load
-from reconciler.control import checkouts, folders
+from reconciler.control import checkouts, folders, walk
 from reconciler.control.place import Place
 from reconciler.control.source import Busy, Gone, Source
+from reconciler.doors import usage
 from reconciler.doors.usage import Stopped
 from reconciler.model.inventory import Layer, Tree
 
@@ -42,6 +44,19 @@ class Look:
         """The same configuration with other bytes in some files, judged anew."""
         tree = replace(self.tree, files={**self.tree.files, **files})
         return _judged(self.root, {**self.trees, Layer.CONFIG: tree})
+
+
+def nothing(root: Path) -> str:
+    """One sentence where a folder is no configuration by any sign (neither a file nor a folder of one, nor a
+    bare repository), with what to do; else "".
+    """
+    signs = (*walk.FILES, *walk.FOLDERS)
+    if any(os.path.lexists(root / name) for name in signs) or checkouts.is_bare(root.resolve()):
+        return ""
+    return (
+        f"there is no handler.toml in {usage.path_shown(str(root))}, nor anything else of a configuration: "
+        "name one with -c DIR or HANDLER_CONFIG, or make one with 'handler init DIR'"
+    )
 
 
 def look(root: Path) -> Look:

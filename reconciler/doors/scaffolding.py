@@ -33,7 +33,8 @@ def run(settings: usage.Settings, folder: str) -> int:
             f"{columns.counted(count, 'schema')} for editors lie in {shown}/schemas. Next:\n"
             f"  handler validate {shown}\n"
             f"  handlerd -c {shown}\n"
-            f"  cd ~/documents && handler -c {shown} call ocr_extract path=YOUR-SCAN.pdf --agent reader\n"
+            f"  mkdir -p ~/documents && cd ~/documents\n"
+            f"  handler -c {shown} call ocr_extract path=YOUR-SCAN.pdf --agent reader\n"
         )
     return 0
 

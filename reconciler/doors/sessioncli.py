@@ -23,13 +23,13 @@ def _session() -> None:
 @click.argument("agent")
 @click.pass_obj
 def _open(settings: usage.Settings, agent: str) -> int:
-    """Open a session of AGENT, pinned to the routes of now, and print its variables.
+    """Open a session of AGENT, pinned to the routes of now, and print its variables as a shell sets them.
 
     It ends with 'handler session close', or after a day without a call.
 
     \b
-      export $(handler session open reviewer)
-      env $(handler session open reviewer) my-harness
+      eval "$(handler session open reviewer)"
+      my-harness; handler session close "$HANDLER_SESSION"
 
     Exit: 0 opened, 1 the agent cannot start one now.
     """

@@ -5,6 +5,7 @@ session that is over can be shown as well, without a controller. No payload is i
 """
 
 import json
+import shlex
 import sys
 import time
 
@@ -15,7 +16,7 @@ _STATES = {"bound": "green", "degraded": "yellow", "missing": "red"}
 
 
 def open_one(settings: usage.Settings, agent: str) -> int:
-    """Open a session and print what a launcher needs: variables, or JSON."""
+    """Open a session and print what a launcher needs: lines that a shell takes as its variables, or JSON."""
     from reconciler.doors import outfit  # noqa: PLC0415 - the others do without
 
     opened = client.Client(settings.config).ask("session.open", {"agent": agent})
@@ -25,7 +26,8 @@ def open_one(settings: usage.Settings, agent: str) -> int:
     if settings.output == "name":
         sys.stdout.write(f"{opened.get('session')}\n")
         return 0
-    sys.stdout.write("".join(f"{name}={value}\n" for name, value in outfit.variables(opened).items()))
+    given = outfit.variables(opened).items()
+    sys.stdout.write("".join(f"export {name}={shlex.quote(value)}\n" for name, value in given))
     if not settings.quiet:
         sys.stderr.write(
             f"It ends with 'handler session close {opened.get('session')}', or after a quiet day.\n"

@@ -24,6 +24,9 @@ def run(settings: Settings, paths: Sequence[str], form: str) -> int:
         sys.stdout.write(problems.as_sarif(reports))
     else:
         _print(reports, settings)
+    for report in reports:
+        if not report.files and (nothing := offline.nothing(report.root)):
+            sys.stderr.write(f"handler: {nothing}\n")
     return 1 if any(report.errors for report in reports) else 0
 
 

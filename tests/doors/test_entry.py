@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -281,8 +282,14 @@ def test_handlerd_is_daemon_run(world: World) -> None:
     assert "this is handlerd" in helped.out
     assert world.handler("--version", program=entry.handlerd).out == f"handler {__version__}\n"
     ran = world.handler("-c", "nowhere", program=entry.handlerd)
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (2, "")
     assert "there is no configuration at" in ran.err
+    assert re.findall(r"-[a-z], --[a-z]+", helped.out) == [
+        "-c, --config",
+        "-q, --quiet",
+        "-v, --verbose",
+        "-h, --help",
+    ]
 
 
 def test_a_configuration_that_was_served_before_may_be_away_when_the_controller_starts(
@@ -291,9 +298,22 @@ def test_a_configuration_that_was_served_before_may_be_away_when_the_controller_
     monkeypatch.setattr("reconciler.control.daemon.run", lambda config, outside: 0)
     if world.config.exists():
         shutil.rmtree(world.config)
-    assert world.handler(program=entry.handlerd).code == 1
+    assert world.handler(program=entry.handlerd).code == 2
     (world.state / "admitted").mkdir(parents=True)
     assert world.handler(program=entry.handlerd).code == 0
+
+
+def test_a_folder_that_holds_nothing_of_a_configuration_is_not_served(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconciler.control.daemon.run", lambda config, outside: 0)
+    (world.root / "papers").mkdir()
+    (world.root / "papers" / "letter.txt").write_text("Dear")
+    ran = world.handler("daemon", "run", "-c", "papers")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is no handler.toml in ./papers, nor anything else of a configuration" in ran.err
+    (world.root / "papers" / "agents").mkdir()  # a handler.toml says nothing that must be said
+    assert world.handler("daemon", "run", "-c", "papers").code == 0
 
 
 def test_json_is_data_and_talk_is_not_in_it(world: World) -> None:

@@ -1,5 +1,6 @@
 """init, rebind, lock add: what writes files writes the whole right thing, or nothing."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,16 @@ def test_init_gives_editors_what_they_need(world: World, config: Path) -> None:
         for line in (config / settings).read_text().splitlines():
             if line.startswith("path = "):
                 assert (config / line.removeprefix("path = ").strip('"')).is_file()
+
+
+def test_what_init_says_to_do_next_can_be_done(world: World) -> None:
+    """The folder of the scaffold's scope is made, since nobody has to have one of that name."""
+    said = world.handler("init", "other").err
+    there = next(line for line in said.splitlines() if "documents" in line)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"set -e; {there}; pwd"], env=world.env(), capture_output=True, check=True
+    )
+    assert done.stdout.decode().rstrip().endswith("/documents")
 
 
 def copy_interface(config: Path) -> Path:

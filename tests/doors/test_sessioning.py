@@ -1,6 +1,7 @@
 """Sessions as a person sees them: opened for a launcher, listed, shown with their calls, also when over."""
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -57,11 +58,22 @@ def test_a_launcher_gets_variables(world: World) -> None:
         assert json.loads(world.handler("session", "open", "clerk", "-o", "json").out) == OPEN
         assert world.handler("session", "close", "abc").code == 0
     assert opened.out == (
-        "HANDLER_SESSION=abc\nHANDLER_SERVICES=/run/s/abc/services.sock\n"
-        "HANDLER_CAPABILITIES=/run/s/abc/capabilities.json\n"
+        "export HANDLER_SESSION=abc\nexport HANDLER_SERVICES=/run/s/abc/services.sock\n"
+        "export HANDLER_CAPABILITIES=/run/s/abc/capabilities.json\n"
     )
     assert "handler session close abc" in opened.err
     assert asked[0]["params"] == {"agent": "clerk"}
+
+
+def test_a_shell_takes_what_is_printed_as_variables_of_what_it_starts(world: World) -> None:
+    opened = {**OPEN, "services": "/run/it's mine/services.sock"}
+    with fakes.served(world.run / "control.sock", {"session.open": lambda params: opened}):
+        told = world.handler("session", "open", "clerk").out
+    seen = subprocess.run(
+        ["/bin/sh", "-c", 'eval "$1"; env', "sh", told], env={}, capture_output=True, text=True, check=True
+    ).stdout
+    assert "HANDLER_SESSION=abc\n" in seen
+    assert "HANDLER_SERVICES=/run/it's mine/services.sock\n" in seen
 
 
 @pytest.mark.parametrize("command", [["session", "list"], ["sessions"]], ids=" ".join)

@@ -143,3 +143,13 @@ def test_a_bare_repository_is_judged_at_its_head(tmp_path: Path) -> None:
     look = offline.look(bare)
     assert look.tree.revision == f"main@sha1:{repo.head()}"
     assert [problem.code for problem in look.admission.problems] == ["S101"]
+
+
+def test_a_folder_that_holds_nothing_of_a_configuration_is_said_to_be_none(world: World) -> None:
+    (world.root / "papers").mkdir()
+    (world.root / "papers" / "letter.txt").write_text("Dear")
+    ran = world.handler("validate", "-c", "papers")
+    assert (ran.code, ran.out) == (0, "")
+    assert "0 errors in 0 files.\nhandler: there is no handler.toml in ./papers, nor anything" in ran.err
+    (world.root / "papers" / "handler.toml").touch()
+    assert "handler.toml in" not in world.handler("validate", "-c", "papers").err
