@@ -249,7 +249,7 @@ def _length(fault: Fault, subject: Subject) -> _Words:
 def _pattern(fault: Fault, subject: Subject) -> _Words:
     value, field = subject.value(fault.path), key_path(fault.path)
     pattern = fault.bounds.get("pattern", "")
-    shown = "" if _private(fault.path) else f" {quoted(value)}"
+    shown = "" if _private(fault.path) or _may_name_a_password(value) else f" {quoted(value)}"
     if pattern == NAME_PATTERN:
         better = suggested(value, pattern) or _example(subject, fault.path)
         what = f"{field}{shown} does not fit as a name: {name_fault(value)}"
@@ -396,6 +396,11 @@ def _shown(value: object, path: Path) -> str:
     if _private(path) or isinstance(value, dict | list):
         return _type(value)
     return quoted(value) if isinstance(value, str) else quoted(value).strip("'")
+
+
+def _may_name_a_password(value: object) -> bool:
+    """True for an address with somebody's name in it, like ``https://me:secret@host``."""
+    return isinstance(value, str) and "://" in value and "@" in value
 
 
 def _private(path: Path) -> bool:

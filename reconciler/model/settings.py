@@ -84,7 +84,7 @@ class Telemetry(Record):
         Annotated[
             str,
             Field(
-                pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",
+                pattern=rf"^https?://([^\s/?#@:\[\]]+|\[[0-9A-Fa-f:.]+\])(:{_PORT})?(/[^\s?#]*)?$",
                 max_length=2048,
                 description="the address of a collector that speaks OTLP over HTTP",
                 examples=["http://127.0.0.1:4318"],

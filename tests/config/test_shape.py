@@ -315,6 +315,13 @@ TOLD = [
     (CONFIG, '[reconcile]\nmode = "manul"', "S103 2:8", "reconcile.mode is 'manul'", 'write mode = "manual"'),
     (
         CONFIG,
+        '[telemetry]\notlpEndpoint = "https://me:CANARY@otel.example"',
+        "S103 2:16",
+        "telemetry.otlpEndpoint does not have its form",
+        'write it like "http://127.0.0.1:4318"',
+    ),
+    (
+        CONFIG,
         "[state]",
         "S101 1:1",
         "'state' is not a key of handler.toml",

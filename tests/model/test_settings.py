@@ -1,4 +1,4 @@
-"""Settings whose form is narrow: where observers may be listened for."""
+"""Settings whose form is narrow: where observers are listened for, where spans are sent."""
 
 import pytest
 from pydantic import ValidationError
@@ -28,3 +28,26 @@ def test_an_address_of_this_machine_is_taken(text: str) -> None:
 def test_what_cannot_be_listened_on_is_refused_where_it_is_written(text: str) -> None:
     with pytest.raises(ValidationError):
         _config(text)
+
+
+def _collector(text: str) -> Config:
+    return Config.model_validate({"apiVersion": "handler.config/v1", "telemetry": {"otlpEndpoint": text}})
+
+
+@pytest.mark.parametrize(
+    "text", ["http://127.0.0.1:4318", "https://otel.example", "http://[::1]:1/a/b", "https://x.example/v1:2"]
+)
+def test_a_collector_is_an_address_over_http(text: str) -> None:
+    assert _collector(text).telemetry.otlp_endpoint == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "http://", "ftp://x", "http://x:", "http://x:65536", "http://127.0.0.1:99999", "http://u:p@x",
+        "http://u@x", "http://[::1", "http://x?y", "http://x/#y", "http://x:a", "http://:80",
+    ],
+)  # fmt: skip
+def test_a_collector_that_cannot_be_reached_is_refused_where_it_is_written(text: str) -> None:
+    with pytest.raises(ValidationError):
+        _collector(text)
