@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 INBOX = "/run/connector/in"
 OUTBOX = "/run/connector/out"
 MAX_LINE_BYTES = 16 * 2**20  # a request is at most 4 MiB at the agents' door; the rest is room for escapes
+_MAX_WORDS = 400  # of an exception's text in a diagnostic; the log has all of it
 _VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _INFO = {"name": "handler-connector", "version": "1"}
 
@@ -89,6 +90,13 @@ class OutputFile:
         return open(self.path, "wb")  # noqa: PTH123 - as above; the connector closes it
 
 
+class Cancelled(threading.Event):
+    """Whether nobody waits for a call any more: ``if call.cancelled``, ``call.cancelled.wait(seconds)``."""
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+
 class Call:
     """One call that is running: ask whether it is still wanted, and tell how far it is."""
 
@@ -101,11 +109,11 @@ class Call:
         self._last = -1.0
         self.number = number
         self.tool = params.get("name")
-        self.cancelled = threading.Event()  # set when nobody waits for the answer any more
+        self.cancelled = Cancelled()
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Tell how far the call is. ``done`` grows: what does not is left out. Free when nobody listens."""
-        if self._token is None or done <= self._last or self.cancelled.is_set():
+        if self._token is None or done <= self._last or self.cancelled:
             return
         self._last = done
         params: dict[str, Any] = {"progressToken": self._token, "progress": done}
@@ -256,9 +264,9 @@ class _Connection:
             import traceback  # noqa: PLC0415 - 5 ms that only a fault pays
 
             traceback.print_exc()
-            line = _reply(call.number, _failure("unavailable", type(fault).__name__))
+            line = _reply(call.number, _failure("unavailable", _words(fault)))
         del self._calls[call.number]
-        if not call.cancelled.is_set():
+        if not call.cancelled:
             self._send(line)
 
     def _fail(self, number: Any, code: int, text: str) -> None:
@@ -272,6 +280,15 @@ def _line(message: Mapping[str, Any]) -> bytes:
 
 def _reply(number: Any, result: Mapping[str, Any]) -> bytes:
     return _line({"jsonrpc": "2.0", "id": number, "result": result})
+
+
+def _words(fault: BaseException) -> str:
+    """An exception for the operator, as Python's own last line of it: its class, and its text on one line."""
+    try:
+        text = " ".join(str(fault)[:_MAX_WORDS].split())
+    except Exception:  # noqa: BLE001 - a class of the connector's own, whose text cannot be made
+        text = ""
+    return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
 
 
 def _unwrapped(value: Any) -> Any:

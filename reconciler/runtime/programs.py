@@ -16,6 +16,7 @@ from reconciler.runtime.sandbox import Need
 RUNTIMES = ("python", "command")
 _BEHIND = {"command": "/kit/handler_launcher.py"}
 _PYTHON = ("python", "python3")
+_AT_ONCE = ("PYTHONUNBUFFERED", "1")  # what a python program prints is in the log when it is printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
         entry=_BEHIND[recipe.runtime],
         words=(*first, *recipe.command[1:]),
         needs=needs,
-        variables=(("PYTHONPATH", "/env"),) if environment else (),
+        variables=(_AT_ONCE, *((("PYTHONPATH", "/env"),) if environment else ())),
     )
 
 

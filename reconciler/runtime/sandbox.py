@@ -36,6 +36,7 @@ _OWN_NAMES = ("PATH", "HOME", "LANG", "PWD", "GCONV_PATH", "LOCPATH", "NLSPATH")
 
 # Runs before the connector's own code: says that the sandbox stands, gives the socket its number, and finds
 # the code. The standard library comes first, so that no file of a connector can stand in for a module of it.
+# What is printed is in the log at its line's end: a connector never ends by itself, so nothing would flush it.
 _BOOT = """
 import posix, sys
 _started, *_secrets = sys.argv[2].split(",")
@@ -52,6 +53,7 @@ for _one in _secrets:
     posix.write(_file, posix.read(_number, 65536))
     posix.close(_file)
     posix.close(_number)
+sys.stdout.reconfigure(line_buffering=True)
 sys.path += ["/kit", "/app", "/env"]
 sys.argv[:] = sys.argv[3:]
 __file__ = _entry if _entry[0] == "/" else "/app/" + _entry

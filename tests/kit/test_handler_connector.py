@@ -59,6 +59,13 @@ class Client:
         self.socket.close()
 
 
+class Wordless(Exception):  # noqa: N818 - as a connector may name its own
+    """An exception whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
 class Stage:
     """A served connector in a thread, its folders, and what its tools signal to the test."""
 
@@ -86,6 +93,9 @@ class Stage:
             "half": lambda args, call: {"value": "\ud800"},
             "none": lambda args, call: None,  # type: ignore[dict-item,return-value]
             "exit": lambda args, call: sys.exit(3),
+            "long": lambda args, call: int("a\n  b" * 2000),  # type: ignore[dict-item,return-value]
+            "wordless": self.wordless,
+            "asks": self.asks,
         }
 
     def write(self, args: dict[str, Any], call: kit.Call) -> dict[str, Any]:
@@ -106,6 +116,16 @@ class Stage:
         if args.get("listed"):
             raise kit.Failure("unsupported_format", "no text layer")
         raise RuntimeError("secret words of a vendor")
+
+    def wordless(self, args: dict[str, Any], call: kit.Call) -> dict[str, Any]:
+        raise Wordless
+
+    def asks(self, args: dict[str, Any], call: kit.Call) -> dict[str, Any]:
+        wanted = not call.cancelled
+        self.entered.release()
+        if wanted and call.cancelled.wait(WAIT_S) and call.cancelled:
+            self.cancelled.set()
+        return {}
 
     def count(self, args: dict[str, Any], call: kit.Call) -> dict[str, Any]:
         for done in (1, 2, 2, 1, 3):
@@ -210,20 +230,26 @@ def test_a_failure_is_the_interfaces_code_with_words_for_operators(stage: Stage)
 @pytest.mark.parametrize(
     ("tool", "diagnostic"),
     [
-        ("fail", "RuntimeError"),
-        ("odd", "ValueError"),
-        ("half", "UnicodeEncodeError"),
-        ("none", "TypeError"),
-        ("exit", "SystemExit"),
+        ("fail", "RuntimeError: secret words of a vendor"),
+        ("odd", "ValueError: Out of range float values are not JSON compliant"),
+        ("half", "UnicodeEncodeError: 'utf-8' codec can't encode character '\\ud800'"),
+        ("none", "TypeError: 'NoneType' object is not iterable"),
+        ("exit", "SystemExit: 3"),
+        ("long", "ValueError: "),
+        ("wordless", "Wordless"),
     ],
 )
-def test_any_other_fault_is_unavailable_and_its_words_stay_in_the_log(
+def test_any_other_fault_is_unavailable_and_its_words_are_for_the_operator_alone(
     stage: Stage, capfd: pytest.CaptureFixture[str], tool: str, diagnostic: str
 ) -> None:
     client = stage.connect()
     result = client.call(tool)
-    assert result["_meta"]["ai.handler/error"] == {"code": "unavailable", "diagnostic": diagnostic}
-    assert "secret words" not in json.dumps(result)
+    error = result["_meta"]["ai.handler/error"]
+    assert error["code"] == "unavailable"
+    assert error["diagnostic"].startswith(diagnostic)
+    assert len(error["diagnostic"].splitlines()) == 1
+    assert len(error["diagnostic"]) < 450
+    assert "secret words" not in json.dumps(result["content"])
     assert "Traceback" in capfd.readouterr().err
     assert client.call("echo", a=1)["structuredContent"] == {"a": 1}  # and it serves on
 
@@ -247,6 +273,14 @@ def test_a_cancelled_call_hears_of_it_and_is_not_answered(stage: Stage) -> None:
     assert stage.cancelled.wait(WAIT_S)
     client.send("notifications/cancelled", {"requestId": "unknown"})
     assert client.ask("ping", number=8)["id"] == 8
+
+
+def test_a_call_can_ask_whether_it_is_cancelled(stage: Stage) -> None:
+    client = stage.connect()
+    client.send("tools/call", {"name": "asks", "arguments": {}}, id=7)
+    assert stage.entered.acquire(timeout=WAIT_S)
+    client.send("notifications/cancelled", {"requestId": 7})
+    assert stage.cancelled.wait(WAIT_S)
 
 
 def test_a_client_that_leaves_cancels_its_calls_and_no_others(stage: Stage) -> None:

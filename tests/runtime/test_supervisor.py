@@ -320,6 +320,21 @@ def test_what_a_connector_prints_is_kept_in_a_ring() -> None:
     play(story)
 
 
+def test_what_a_connector_prints_is_in_its_log_while_it_runs() -> None:
+    async def story(made: Rig) -> None:
+        name = await made.declare(code=pinned(b"print('a plain word')\n" + OBEDIENT))
+        _, line = await made.open(name)
+        await run(line, "print('another'); answer = 0")
+
+        def told() -> bytes:
+            return b"".join(path.read_bytes() for path in (made.base / "state" / "logs").iterdir())
+
+        await until(lambda: b"a plain word\nanother\n" in told())
+        assert not made.seen[-1].last_exit, "it was not stopped for it"
+
+    play(story)
+
+
 def test_events_tell_each_phase_once() -> None:
     async def story(made: Rig) -> None:
         name = await made.declare()
