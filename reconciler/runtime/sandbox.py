@@ -36,7 +36,7 @@ _OWN_NAMES = ("PATH", "HOME", "LANG", "PWD", "GCONV_PATH", "LOCPATH", "NLSPATH")
 
 # Runs before the connector's own code: says that the sandbox stands, gives the socket its number, and finds
 # the code. The standard library comes first, so that no file of a connector can stand in for a module of it.
-# What is printed is in the log at its line's end: a connector never ends by itself, so nothing would flush it.
+# What is printed is in the log with its line's end: a connector never ends by itself, and nothing flushes.
 _BOOT = """
 import posix, sys
 _started, *_secrets = sys.argv[2].split(",")
