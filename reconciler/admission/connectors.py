@@ -8,7 +8,7 @@ read-only, so what matters is that the folder is plain files, that everything in
 import re
 from collections.abc import Iterator
 
-from reconciler.admission import commands, slots
+from reconciler.admission import commands, mappings, slots
 from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, inside, nearest, whole_path
 from reconciler.model import hosts
@@ -212,6 +212,7 @@ RULES = (
     requirements_are_hashed,
     egress_names_exact_hosts,
     *commands.RULES,
+    *mappings.RULES,
     *slots.RULES,
 )
 

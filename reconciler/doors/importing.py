@@ -249,7 +249,7 @@ def _say(report: _Report, *, dry: bool) -> None:
     )
     if report.written:
         sys.stderr.write(
-            "This release does not run wrapped MCP servers: these say NotBuilt, and serve nothing.\n"
+            "None of them runs before its connector's implements names an interface, with its tools mapped.\n"
         )
 
 

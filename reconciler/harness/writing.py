@@ -317,7 +317,7 @@ def _head(server: Server, origin: Origin) -> Iterator[str]:
 def _connector(server: Server, draft: _Draft, origin: Origin, how: Iterable[str]) -> str:
     lines = [
         *_head(server, origin),
-        "# This release does not run wrapped servers: what rests on this waits (Supported=False, NotBuilt).",
+        "# None of it runs before it implements an interface; docs/importing.md says what else that takes.",
         'apiVersion = "handler.connector/v1"',
         f'name = "{draft.name}"',
         f'description = "the MCP server {draft.name}"',

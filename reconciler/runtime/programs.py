@@ -13,8 +13,8 @@ from reconciler.model.recipes import Recipe
 from reconciler.runtime import host
 from reconciler.runtime.sandbox import Need
 
-RUNTIMES = ("python", "command")
-_BEHIND = {"command": "/kit/handler_launcher.py"}
+RUNTIMES = ("python", "command", "mcp")
+_BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.py"}
 _PYTHON = ("python", "python3")
 _AT_ONCE = ("PYTHONUNBUFFERED", "1")  # what a python program prints is in the log when it is printed
 

@@ -29,9 +29,68 @@ def top(more: str) -> Files:
     return {**connector("c", "ocr/v1"), C: build.CONNECTOR.format(name="c", implements='"ocr/v1"') + more}
 
 
+def mcp(more: str) -> Files:
+    return top(f'runtime = "mcp"\ncommand = ["x"]\n[tool.ocr_extract]\n{more}')
+
+
 SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
 ROWS = [
+    bad(
+        "C219",
+        top('runtime = "mcp"\ncommand = ["x"]\n'),
+        "tool",
+        "the tool 'ocr_extract' is not mapped",
+        "add [tool.ocr_extract] with from, the wrapped server's name of it",
+        fix=top('runtime = "mcp"\ncommand = ["x"]\n[tool.ocr_extract]\nfrom = "scan"\n'),
+    ),
+    bad(
+        "C220",
+        mcp('[tool.ocr_extracts]\nfrom = "scan"\n'),
+        "tool.ocr_extracts",
+        "no implemented version has the tool 'ocr_extracts'",
+        "write 'ocr_extract'",
+        fix=mcp(""),
+    ),
+    bad(
+        "C221",
+        mcp('input = "{a: "\n'),
+        "tool.ocr_extract.input",
+        "cannot run the input of 'ocr_extract': Invalid jmespath expression: Incomplete expression",
+        "write one like '{pages: [{text: text}]}'",
+        fix=mcp('input = "{a: path}"\n'),
+    ),
+    bad(
+        "C221",
+        mcp('output = "{pages: ocr(text)}"\n'),
+        "tool.ocr_extract.output",
+        "cannot run the output of 'ocr_extract': there is no function 'ocr'",
+        "write one like '{pages: [{text: text}]}'",
+        fix=mcp('output = "{pages: parse_json(text)}"\n'),
+    ),
+    bad(
+        "C221",
+        mcp(f'output = "{"a" * 5000}"\n'),
+        "tool.ocr_extract.output",
+        "cannot run the output of 'ocr_extract': it has 5000 characters, more than 4096",
+        "write one like '{pages: [{text: text}]}'",
+    ),
+    bad(
+        "C222",
+        mcp('errors = { "no pdf" = "broken" }\n'),
+        "tool.ocr_extract.errors.no pdf",
+        "the error 'broken' is none of the interface's",
+        "write 'unavailable' or 'unsupported_format'",
+        fix=mcp('errors = { "no pdf" = "unsupported_format" }\n'),
+    ),
+    bad(
+        "C223",
+        mcp('needs = ["field.seed"]\n'),
+        "tool.ocr_extract.needs",
+        "'needs' says nothing to runtime mcp",
+        "delete 'needs'",
+        fix=mcp(""),
+    ),
     bad(
         "C218",
         top('runtime = "command"\ncommand = ["npx", "-y", "server"]\n'),
@@ -130,7 +189,7 @@ ROWS = [
     ),
     bad(
         "C205",
-        top('runtime = "mcp"\n'),
+        top('runtime = "command"\n'),
         "runtime",
         "'command' is missing",
         "write command",

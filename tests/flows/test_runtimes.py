@@ -17,7 +17,7 @@ name = "probe"
 version = 1
 description = "Whatever a test asks for"
 [limits]
-timeoutSeconds = 20
+timeoutSeconds = 6
 [errors]
 broken = "it is broken"
 unavailable = "it cannot answer now"
@@ -166,3 +166,135 @@ def test_a_program_that_never_serves_is_said_with_its_reason(place: House, name:
         return ready.get("reason") == reason and words in ready["message"]
 
     wait_for(said, f"{reason} is said")
+
+
+# A server of standard input and output that does what it is asked, good or bad.
+SERVER = r"""
+import base64, json, os, sys, time
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+def said(text, **more):
+    return {"content": [{"type": "text", "text": text}], **more}
+
+print("starting up, dear user")
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "method" not in asked:
+        print("answered", asked.get("error", asked.get("result")), file=sys.stderr, flush=True)
+        continue
+    method, params, number = asked["method"], asked.get("params", {}), asked.get("id")
+    if method == "initialize":
+        send(id="s", method="sampling/createMessage", params={"messages": []})
+        send(id="r", method="roots/list")
+        send(method="notifications/tools/list_changed")
+        info = {"name": "x", "version": "1"}
+        send(id=number, result={"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info})
+    elif method == "tools/list":
+        names = ["say"] if "cursor" not in params else ["convert"]
+        more = {} if "cursor" in params else {"nextCursor": "2"}
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+        send(id=number, result={"tools": tools, **more})
+    elif method == "tools/call" and params["name"] == "convert":
+        given = params["arguments"]
+        data = base64.b64decode(given["data"])
+        assert given["url"] == "data:text/plain;base64," + given["data"], given["url"]
+        image = {"type": "image", "mimeType": "image/png", "data": base64.b64encode(data[::-1]).decode()}
+        send(id=number, result={"content": [{"type": "text", "text": given["name"]}, image]})
+    elif method == "tools/call":
+        what = params["arguments"].pop("what")
+        if what == "structured":
+            send(id=number, result=said("ignored", structuredContent={"said": "in structure", "vendor": 1}))
+        elif what == "json":
+            send(id=number, result=said(json.dumps({"said": "in text"})))
+        elif what == "arguments":
+            send(id=number, result=said(json.dumps(params["arguments"], sort_keys=True)))
+        elif what == "fault":
+            send(id=number, result=said("canary-7f3a: the printer is Out Of Paper", isError=True))
+        elif what == "other":
+            send(id=number, result=said("canary-7f3a: no idea", isError=True))
+        elif what == "rpc":
+            send(id=number, error={"code": -32050, "message": "canary-7f3a"})
+        elif what == "noise":
+            print("\x00\xff garbage", "[" * 5000, flush=True)
+            send(id=number + 1000, result=said("of nobody"))
+            send(id=str(number), result=said("of nobody"))
+            send(id=number, result=said("after noise"))
+        elif what == "die":
+            os._exit(9)
+        elif what == "huge":
+            sys.stdout.write("x" * (17 * 2**20) + "\n")
+        elif what == "flood":
+            for _ in range(5000):
+                print("no", flush=True)
+        elif what == "list":
+            send(id=number, result={"content": "none", "structuredContent": [1]})
+        elif what == "stop":
+            while True:
+                time.sleep(1)
+        elif what == "env":
+            send(id=number, result=said(" ".join(sorted(os.environ))))
+"""
+MAPPING = """command = ["python", "server.py"]
+[tool.probe_do]
+from = "say"
+input = "{what: mode, words: text}"
+output = "{text: structured.said || json.said || text}"
+errors = { "out of paper" = "broken", "-32050" = "broken" }
+[tool.probe_file]
+from = "convert"
+input = "{data: file(path), url: data_url(path), name: path.name}"
+output = "{text: text, n: save(arguments.output, content[1].data)}"
+"""
+SAYS = {
+    "structured": {"text": "in structure"},
+    "json": {"text": "in text"},
+    "arguments": {"text": "{}"},  # what was not given is not there, rather than null
+    "noise": {"text": "after noise"},
+    "env": {"text": "HOME LANG PATH PWD"},
+    "fault": "probe_do ended with the error broken: it is broken",
+    "rpc": "probe_do ended with the error broken: it is broken",
+    "other": UNAVAILABLE,
+    "list": {"text": ""},
+}
+ENDS = ("die", "huge", "flood")
+
+
+def test_a_wrapped_server_answers_through_the_interface_in_its_words_alone(place: House) -> None:
+    connect(place, "wrapped", "mcp", MAPPING, **{"server.py": SERVER})
+    (place.inbox / "in.txt").write_text("abc")
+    with contextlib.closing(Agent(place, "wrapped")) as agent:
+        for mode, answer in SAYS.items():
+            assert agent.ask(mode=mode) == answer, mode
+        assert agent.ask("probe_file", mode="x", path="in.txt", output="out.txt") == {
+            "text": "in.txt",
+            "n": 3,
+        }
+        assert (place.inbox / "out.txt").read_text() == "cba"
+        for mode in ENDS:
+            assert agent.ask(mode=mode) == UNAVAILABLE, mode
+            wait_for(
+                lambda: agent.ask(mode="json") == {"text": "in text"}, f"it is started again after {mode}"
+            )
+    logged = place.handler("logs", "acme-wrapped").stdout
+    assert logged.count("nothing but tools is served here") >= 2
+    assert "no MCP" in logged
+
+
+def test_a_wrapped_server_that_hangs_costs_its_own_call_alone_and_is_ended(place: House) -> None:
+    connect(place, "stuck", "mcp", MAPPING, **{"server.py": SERVER})
+    with contextlib.closing(Agent(place, "stuck")) as agent:
+        assert agent.ask(mode="json") == {"text": "in text"}
+        assert agent.ask(mode="stop") == UNAVAILABLE
+        wait_for(lambda: agent.ask(mode="json") == {"text": "in text"}, "it is started again")
+
+
+def test_a_server_without_the_mapped_tool_is_never_ready_and_its_log_says_why(place: House) -> None:
+    connect(place, "lacks", "mcp", MAPPING.replace('"convert"', '"transform"'), **{"server.py": SERVER})
+    with contextlib.closing(Agent(place, "lacks")) as agent:
+        assert agent.ask(mode="json") == UNAVAILABLE
+    wait_for(
+        lambda: "has no tool transform; it has convert, say" in place.handler("logs", "acme-lacks").stdout,
+        "the log says it",
+    )

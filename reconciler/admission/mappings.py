@@ -1,0 +1,133 @@
+"""How the tools of a wrapped MCP server become an interface's: that nothing is missing, and all can be run.
+
+What the server really offers shows when it starts; what the file alone tells is said here. Expressions are
+JMESPath with four functions of ours, bounded in length; they are run inside the sandbox, never here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from reconciler.admission.slots import Words, problem
+from reconciler.admission.view import View, nearest
+from reconciler.model.inventory import Resource
+from reconciler.model.names import InterfaceRef
+from reconciler.model.problems import Problem, listed, quoted
+from reconciler.model.resources import Connector, ToolMapping
+
+MAX_EXPRESSION = 4096  # characters
+FUNCTIONS = ("file", "data_url", "save", "parse_json")
+_SHAPES = ("input", "output")
+_DIALECT = ("operation", "needs")
+
+
+def tools_are_covered(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """Each tool of each implemented version has its table, and no table is of another tool."""
+    if connector.spec.runtime != "mcp":
+        return
+    known = _tools(view, connector)
+    for name in sorted(known.keys() - connector.spec.tool.keys()):
+        words = Words(
+            f"the tool {quoted(name)} is not mapped",
+            "a connector answers every tool of a version",
+            f"add [tool.{name}] with from, the wrapped server's name of it",
+        )
+        yield problem(connector, ("tool",), "C219", words)
+    for name in connector.spec.tool.keys() - known.keys() if known else ():
+        near = nearest(name, known)
+        words = Words(
+            f"no implemented version has the tool {quoted(name)}",
+            "tools are mapped by the interface's names",
+            f"write {quoted(near)}" if near else "delete the table",
+        )
+        yield problem(connector, ("tool", name), "C220", words, on_key=True)
+
+
+def expressions_run(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """Each ``input`` and ``output`` is JMESPath of known functions; the keys of dialects stay away."""
+    if connector.spec.runtime != "mcp":
+        return
+    for name, mapping in connector.spec.tool.items():
+        for key in _SHAPES:
+            text = getattr(mapping, key)
+            if text is not None and (fault := expression_fault(text)):
+                words = Words(
+                    f"cannot run the {key} of {quoted(name)}: {fault}",
+                    "arguments and answers are reshaped by a JMESPath expression",
+                    "write one like '{pages: [{text: text}]}'",
+                )
+                yield problem(connector, ("tool", name, key), "C221", words)
+        yield from _of_dialects(connector, name, mapping)
+
+
+def _of_dialects(connector: Resource[Connector], name: str, mapping: ToolMapping) -> Iterator[Problem]:
+    for key in _DIALECT:
+        if getattr(mapping, key):
+            words = Words(
+                f"{quoted(key)} says nothing to runtime mcp",
+                f"{quoted(key)} belongs to runtime dialect",
+                f"delete {quoted(key)}",
+            )
+            yield problem(connector, ("tool", name, key), "C223", words, on_key=True)
+
+
+def errors_are_listed(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """A code that an error becomes is one that the interface lists, or ``unavailable``."""
+    if connector.spec.runtime != "mcp":
+        return
+    known = _tools(view, connector)
+    for name, mapping in connector.spec.tool.items():
+        if name not in known:
+            continue
+        codes = known[name] | {"unavailable"}
+        for word, code in mapping.errors.items():
+            if code in codes:
+                continue
+            words = Words(
+                f"the error {quoted(code)} is none of the interface's",
+                "an agent meets the codes that its interface lists, and no others",
+                f"write {listed(map(quoted, sorted(codes)))}",
+            )
+            yield problem(connector, ("tool", name, "errors", word), "C222", words)
+
+
+def expression_fault(text: str) -> str | None:
+    """Why an expression cannot be run, as a clause, or None when it can."""
+    import jmespath  # noqa: PLC0415 - only who wraps a server pays for it
+    from jmespath import exceptions, functions  # noqa: PLC0415
+
+    if len(text) > MAX_EXPRESSION:
+        return f"it has {len(text)} characters, more than {MAX_EXPRESSION}"
+    try:
+        parsed = jmespath.compile(text).parsed
+    except exceptions.JMESPathError as fault:
+        return " ".join(str(fault).split("\n")[0].split()).rstrip(":.")
+    except RecursionError:
+        return "it is nested too deep"
+    known = {*functions.Functions.FUNCTION_TABLE, *FUNCTIONS}
+    unknown = sorted(set(_called(parsed)) - known)
+    return f"there is no function {quoted(unknown[0])}" if unknown else None
+
+
+def _called(node: Mapping[str, Any]) -> Iterator[str]:
+    """The functions that an expression calls."""
+    nodes = [node]
+    while nodes:
+        one = nodes.pop()
+        if one["type"] == "function_expression":
+            yield one["value"]
+        nodes += one["children"]
+
+
+def _tools(view: View, connector: Resource[Connector]) -> dict[str, set[str]]:
+    """The error codes of every tool of the implemented versions that are in force; common to all of them."""
+    found: dict[str, set[str]] = {}
+    for version in dict.fromkeys(connector.spec.implements):
+        contract = view.contract(InterfaceRef.parse(version))
+        names: Iterable[str] = contract.tools if contract is not None else ()
+        for name in names:
+            codes = set(contract.errors) if contract is not None else set()
+            found[name] = found.get(name, codes) & codes
+    return found
+
+
+RULES = (tools_are_covered, expressions_run, errors_are_listed)
