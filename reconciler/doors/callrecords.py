@@ -13,7 +13,7 @@ _TAIL = 2**20  # bytes of the newest records: thousands of calls
 
 def of(state: str, session: str) -> list[dict[str, object]]:
     """The newest records of a session, the oldest of them first; [] where there are none."""
-    if not session.replace("-", "").isalnum():
+    if not _is_name(session):
         return []
     found: list[dict[str, object]] = []
     for name in (f"{session}.1.jsonl", f"{session}.jsonl"):
@@ -35,6 +35,8 @@ def known(state: str) -> list[str]:
             for one in entries:
                 if one.name.endswith(".jsonl"):
                     name = one.name.removesuffix(".jsonl").removesuffix(".1")
+                    if not _is_name(name):
+                        continue  # nothing that a controller wrote
                     found[name] = max(one.stat().st_mtime, found.get(name, 0.0))
     except OSError:
         pass  # none yet, or one that was pruned meanwhile: what was found counts
@@ -50,6 +52,10 @@ def count(state: str, session: str) -> int:
         except OSError:
             continue  # there is none, or it was pruned just now
     return found
+
+
+def _is_name(session: str) -> bool:
+    return session.replace("-", "").isalnum()
 
 
 def _tail(path: Path) -> list[bytes]:

@@ -96,6 +96,7 @@ def test_of_sessions_that_are_over_it_is_said_how_to_see_them(world: World) -> N
         )
         write_calls(world, call(1), {"dropped": 1}, session="old")
         write_calls(world, {"dropped": 3}, session="torn")
+        (world.state / "calls" / "\x1b[31m.jsonl").write_text("{}\n")
         told = world.handler("sessions")
         assert (told.out, told.err.splitlines()[1:]) == (
             "", ["'handler session list --all' shows 2 sessions that are over."]
