@@ -4,6 +4,8 @@ Kept apart from ``doors.cli``, which takes them in, so that neither grows out of
 """
 # ruff: noqa: PLC0415 - a command pays for its own rooms and for no other's
 
+from dataclasses import replace
+
 import click
 
 from reconciler.doors import usage
@@ -140,17 +142,21 @@ def _import(settings: usage.Settings, /, harness: str, path: str, **more: object
 @click.argument("agent", metavar="[AGENT]", default="", required=False)
 @click.option("--harness", default="", metavar="H", help="Another harness than the agent's file names.")
 @click.option("--into", default="", metavar="DIR", help="The project to write into (default: this folder).")
-@click.option("--write", "act", flag_value="write", help="Write into the harness's own file, and its skills.")
-@click.option("--diff", "act", flag_value="diff", help="Show what --write would change.")
-@click.option("--remove", "act", flag_value="remove", help="Take everything out again, to the byte.")
+@click.option("--write", is_flag=True, help="Write into the harness's own file, and its skills.")
+@click.option("--diff", is_flag=True, help="Only show what --write (or, with it, --remove) would change.")
+@click.option("--remove", is_flag=True, help="Take everything out again, to the byte.")
 @click.option("--force", is_flag=True, help="Also over entries that a person wrote or changed.")
+@click.option(
+    "--keep", is_flag=True, help="Leave those as they are, and forget them: they are that person's."
+)
 @click.pass_obj
 def _render(settings: usage.Settings, /, agent: str, **more: object) -> int:
     """Print all that is derived for AGENT, offline: instances, routes, tools as served, harness files.
 
     H is claude-code, codex, vibe, gemini, opencode, copilot, qwen, vscode, cursor, zed, windsurf or plugin.
     Other entries, comments and layout of a file stay as they are; what was written is remembered, so that
-    --remove is exact, and an entry that a person wrote or changed is left alone.
+    --remove is exact. An entry or a skill that a person wrote or changed is left alone, and so is all else
+    until it is said what becomes of it: --keep or --force.
 
     \b
       handler render reviewer --harness claude-code --diff
@@ -161,11 +167,16 @@ def _render(settings: usage.Settings, /, agent: str, **more: object) -> int:
     """
     from reconciler.doors import rendering
 
-    words = (str(more[name] or "") for name in ("harness", "into", "act"))
-    harness, into, act = words
-    return rendering.run(
-        settings, rendering.Asked(agent, harness, into, act or "print", force=bool(more["force"]))
-    )
+    for one, other in (("write", "remove"), ("force", "keep")):
+        if more[one] and more[other]:
+            raise usage.Usage(f"--{one} and --{other} do not go together")
+    dry = bool(more["diff"])
+    act = "remove" if more["remove"] else "write" if more["write"] or dry else "print"
+    harness, into = (str(more[name] or "") for name in ("harness", "into"))
+    asked = rendering.Asked(agent, harness, into, act, dry=dry)
+    if more["force"] or more["keep"]:
+        asked = replace(asked, way="force" if more["force"] else "keep")
+    return rendering.run(settings, asked)
 
 
 COMMANDS: tuple[click.Command, ...] = (_suspend, _resume, _fmt, _new, _convert, _trace, _import, _render)

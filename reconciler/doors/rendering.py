@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,17 @@ _CARRIED = ("HANDLER_RUN", "HANDLER_STATE")  # where a bridge looks, if not wher
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line asks for: ``act`` is ``print``, ``diff``, ``write`` or ``remove``."""
+    """What the command line asks for: ``act`` is ``print``, ``write`` or ``remove``; ``dry``: only shown.
+
+    ``way`` says what becomes of entries and files that a person wrote or changed.
+    """
 
     agent: str
     harness: str
     into: str
     act: str
-    force: bool = False
+    dry: bool = False
+    way: wishes.Way = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +228,14 @@ def _shown(scene: _Scene, path: str) -> str:
 
 
 def _change(settings: usage.Settings, scene: _Scene, asked: Asked) -> int:
-    """Compare, write or remove: 0 done (or nothing to do), 1 refused (or, compared, something to do)."""
+    """Compare, write or remove: 0 done (or nothing to do), 1 refused (or, compared, something to do).
+
+    Where anything is in the way nothing is done at all, of whatever harness.
+    """
     state = folders.state(scene.config)
+    programs: list[str] = []
     if asked.act == "remove":
-        wished = [(wish, list[str]()) for wish in _removals(scene, asked, harnessfiles.read(state))]
+        wished = _removals(scene, asked, harnessfiles.read(state))
     else:
         routes = _routes(settings, scene)
         row = _harness(scene, asked)
@@ -235,22 +243,24 @@ def _change(settings: usage.Settings, scene: _Scene, asked: Asked) -> int:
             raise usage.Usage(
                 f"agent '{scene.agent}' names no harness: add --harness H, or name it in its file"
             )
-        wished = [_wish(scene, row, routes)]
-    made = []
-    for wish, programs in wished:
-        if asked.act == "diff":
-            made.append(_planned(harnessfiles.read(state), wish, asked))
-            continue
-        with harnessfiles.remembered(state) as (ledger, remember):
-            made.append(_planned(ledger, wish, asked))
-            if not made[-1].refusals:
-                harnessfiles.done(made[-1], ledger, state, harnessfiles.Way(remember, programs))
-    return _tell(settings, scene, asked, made)
+        wish, programs = _wish(scene, row, routes)
+        wished = [wish]
+    if asked.dry:
+        ledger = harnessfiles.read(state)
+        plan = _planned(ledger, wished, asked.way)
+        shown = _planned(ledger, wished, "force") if plan.refusals else plan
+        return _tell(settings, scene, asked, replace(shown, refusals=plan.refusals))
+    with harnessfiles.remembered(state) as (ledger, remember):
+        plan = _planned(ledger, wished, asked.way)
+        if not plan.refusals:
+            harnessfiles.done(plan, ledger, state, harnessfiles.Way(remember, programs))
+    return _tell(settings, scene, asked, plan)
 
 
-def _planned(ledger: Ledger, wish: Wish, asked: Asked) -> Plan:
-    found = {path: harnessfiles.data(Path(path)) for path in wishes.touched(ledger, wish)}
-    return wishes.plan(ledger, wish, found, force=asked.force)
+def _planned(ledger: Ledger, wished: Sequence[Wish], way: wishes.Way) -> Plan:
+    paths = sorted({path for wish in wished for path in wishes.touched(ledger, wish)})
+    found = {path: harnessfiles.data(Path(path)) for path in paths}
+    return wishes.together(ledger, wished, found, way)
 
 
 def _removals(scene: _Scene, asked: Asked, ledger: Ledger) -> list[Wish]:
@@ -260,27 +270,40 @@ def _removals(scene: _Scene, asked: Asked, ledger: Ledger) -> list[Wish]:
     return [Wish(user) for user in users if asked.harness in ("", user.harness)]
 
 
-def _tell(settings: usage.Settings, scene: _Scene, asked: Asked, plans: Sequence[Plan]) -> int:
-    changes = [change for plan in plans for change in plan.changes if not plan.refusals]
-    refusals = [refusal for plan in plans for refusal in plan.refusals]
+def _tell(settings: usage.Settings, scene: _Scene, asked: Asked, plan: Plan) -> int:
+    changes = plan.changes if asked.dry or not plan.refusals else ()
+    changes = tuple(sorted(changes, key=lambda one: (one.path.endswith("/SKILL.md"), one.path)))
+    refusals = plan.refusals
     if settings.output == "json":
         told = {
             "agent": scene.agent,
             "project": str(scene.project),
-            "written": [one.path for one in changes if one.after is not None],
-            "removed": [one.path for one in changes if one.after is None],
+            "written": [one.path for one in changes if one.after is not None and not refusals],
+            "removed": [one.path for one in changes if one.after is None and not refusals],
             "refused": [{"file": one.path, "why": one.why, "mend": one.mend} for one in refusals],
         }
-        sys.stdout.write(json.dumps({"dryRun": asked.act == "diff", **told}, indent=2) + "\n")
-    elif asked.act == "diff":
+        sys.stdout.write(json.dumps({"dryRun": asked.dry, **told}, indent=2) + "\n")
+    elif asked.dry:
         sys.stdout.write("".join(_difference(scene, change) for change in changes))
     else:
         sys.stdout.write("".join(f"{_shown(scene, one.path)}\n" for one in changes))
+    sys.stdout.flush()
     for one in refusals:
         sys.stderr.write(f"handler: {_shown(scene, one.path)}: {one.why}\n  mend  {one.mend}\n")
-    if not settings.quiet and not refusals:
+    if refusals:
+        sys.stderr.write(_nothing_done(asked, len({one.path for one in refusals})))
+    elif not settings.quiet:
         sys.stderr.write(_said(asked, changes))
-    return 1 if refusals or (asked.act == "diff" and changes) else 0
+    return 1 if refusals or (asked.dry and changes) else 0
+
+
+def _nothing_done(asked: Asked, count: int) -> str:
+    verb = "removed" if asked.act == "remove" else "written"
+    are = "is" if count == 1 else "are"
+    told = f"{columns.counted(count, 'file')} {are} in the way"
+    if asked.dry:
+        return f"Nothing would be {verb}: {told}. Shown is what --force would do.\n"
+    return f"Nothing was {verb}: {told}.\n"
 
 
 def _said(asked: Asked, changes: Sequence[wishes.Change]) -> str:
@@ -288,7 +311,7 @@ def _said(asked: Asked, changes: Sequence[wishes.Change]) -> str:
         return "Nothing of it is here.\n" if asked.act == "remove" else "Everything is as it should be.\n"
     removed = sum(change.after is None for change in changes)
     written = len(changes) - removed
-    will = "would be " if asked.act == "diff" else ""
+    will = "would be " if asked.dry else ""
     parts = [f"{columns.counted(written, 'file')} {will}written"] if written else []
     parts += [f"{columns.counted(removed, 'file')} {will}removed"] if removed else []
     return ", ".join(parts) + ".\n"

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.harness import jsontext, reading, rendering, tomltext
@@ -71,6 +71,21 @@ def merged(
         changed = _BOM + changed
     _prove(row, changed, values, {name: one for name, one in there.items() if name not in old} | mine)
     return changed, remembered
+
+
+def without_theirs(row: Harness, data: bytes | None, wanted: Entries, ours: Ours) -> tuple[Entries, Ours]:
+    """What is left to write, and of ours, when all that a person wrote or changed is left to that person.
+
+    Raises ValueError as ``merged`` does.
+    """
+    try:
+        merged(row, data, wanted, ours)
+    except Theirs as theirs:
+        names = {_folded(name) for name in (*theirs.foreign, *theirs.edited)}
+        left = {name: entry for name, entry in wanted.items() if _folded(name) not in names}
+        mine = {name: entry for name, entry in ours.entries.items() if name not in theirs.edited}
+        return left, replace(ours, entries=mine)
+    return wanted, ours
 
 
 def standing(row: Harness, data: bytes) -> dict[str, Any]:

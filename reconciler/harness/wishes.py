@@ -4,9 +4,9 @@ A wish is whole or not at all: where a person's own text is in the way, nothing 
 several users want of one file goes when the last of them does.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from reconciler.harness import merging
 from reconciler.harness.harnesses import HARNESSES, Harness
@@ -44,6 +44,9 @@ class Refusal:
     mend: str
 
 
+Way = Literal["refuse", "force", "keep"]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a wish comes to. Where anything is refused nothing is to be done."""
@@ -54,11 +57,30 @@ class Plan:
 
 
 _APART = "give each agent a project folder of its own (--into DIR)"
-_FORCE = "leave it to that person, or add --force to write over it"
+_FORCE = (
+    "take that change back, or add --keep to leave it as it is and have it forgotten, or --force to have it "
+    "written over or removed"
+)
 
 
-def plan(ledger: Ledger, wish: Wish, found: Mapping[str, bytes | None], *, force: bool = False) -> Plan:
-    """The changes that make a wish true; ``found`` holds the bytes of every file that ``touched`` names."""
+def together(ledger: Ledger, some: Iterable[Wish], found: Mapping[str, bytes | None], way: Way) -> Plan:
+    """Several wishes as one: the next is about what the one before leaves, and each file changes once."""
+    now, refusals = dict(found), dict[tuple[str, str], Refusal]()
+    for wish in some:
+        made = plan(ledger, wish, now, way)
+        ledger = made.ledger
+        now |= {one.path: one.after for one in made.changes}
+        refusals |= {(one.path, one.why): one for one in made.refusals}
+    changes = tuple(Change(path, found[path], after) for path, after in now.items() if after != found[path])
+    return Plan(changes, ledger, tuple(refusals.values()))
+
+
+def plan(ledger: Ledger, wish: Wish, found: Mapping[str, bytes | None], way: Way = "refuse") -> Plan:
+    """The changes that make a wish true; ``found`` holds the bytes of every file that ``touched`` names.
+
+    What a person wrote or changed is in the ``way``: it is refused, or written over, or kept as it is and
+    forgotten, so that it is that person's from then on.
+    """
     changes: list[Change] = []
     refusals: list[Refusal] = []
     shared, whole = dict(ledger.shared), dict(ledger.whole)
@@ -66,10 +88,10 @@ def plan(ledger: Ledger, wish: Wish, found: Mapping[str, bytes | None], *, force
         try:
             if path in ledger.shared or path == wish.file:
                 made: Shared | Whole | None
-                after, made = _shared(ledger.shared.get(path), wish, (path, found[path]), force=force)
+                after, made = _shared(ledger.shared.get(path), wish, (path, found[path]), way)
                 _put(shared, path, made)
             else:
-                after, made = _whole(ledger.whole.get(path), wish, (path, found[path]), force=force)
+                after, made = _whole(ledger.whole.get(path), wish, (path, found[path]), way)
                 _put(whole, path, made)
         except _Refused as refused:
             refusals.append(Refusal(path, refused.why, refused.mend))
@@ -112,7 +134,7 @@ def _put(held: dict[str, Any], path: str, made: Shared | Whole | None) -> None:
 
 
 def _shared(
-    was: Shared | None, wish: Wish, at: tuple[str, bytes | None], *, force: bool
+    was: Shared | None, wish: Wish, at: tuple[str, bytes | None], way: Way
 ) -> tuple[bytes | None, Shared | None]:
     path, data = at
     by = dict(was.by) if was else {}
@@ -120,16 +142,28 @@ def _shared(
     if path == wish.file and wish.entries:
         _refuse_others(by, wish)
         by[wish.user] = wish.entries
-    union = {name: entry for entries in by.values() for name, entry in entries.items()}
+    union: Entries = {
+        name: entry for user in by for name, entry in _wanted(by[user], was, own=user == wish.user).items()
+    }
     row = HARNESSES[wish.user.harness if path == wish.file else was.harness if was else wish.user.harness]
+    ours = was.ours if was else Ours()
     try:
-        after, ours = merging.merged(row, data, union, was.ours if was else Ours(), force=force)
+        if way == "keep":
+            union, ours = merging.without_theirs(row, data, union, ours)
+        after, ours = merging.merged(row, data, union, ours, force=way == "force")
     except Theirs as theirs:
         raise _Refused(_whose(row, theirs), _FORCE) from None
     except ValueError as fault:
         raise _Refused(f"cannot change it: {fault}", "mend the file; nothing was written") from None
     held = Shared(row.word, by, ours) if by and ours.entries else None
     return after, held
+
+
+def _wanted(entries: Entries, was: Shared | None, *, own: bool) -> Entries:
+    """What a user's entries are written as: what somebody else's has of a person's is left to that person."""
+    if own or was is None:
+        return entries
+    return {name: entry for name, entry in entries.items() if name in was.ours.entries}
 
 
 def _refuse_others(by: Mapping[User, Entries], wish: Wish) -> None:
@@ -149,7 +183,7 @@ def _whose(row: Harness, theirs: Theirs) -> str:
 
 
 def _whole(
-    was: Whole | None, wish: Wish, at: tuple[str, bytes | None], *, force: bool
+    was: Whole | None, wish: Wish, at: tuple[str, bytes | None], way: Way
 ) -> tuple[bytes | None, Whole | None]:
     path, data = at
     others = tuple(user for user in was.by if user != wish.user) if was else ()
@@ -158,8 +192,8 @@ def _whole(
     if wanted is None:
         if others and was:
             return data, replace(was, by=others)
-        if data is not None and not untouched and not force:
-            raise _Refused("it was changed since it was written", _FORCE)
+        if data is not None and not untouched and way != "force":
+            return _kept(data, way, "it was changed since it was written")
         return None, None
     if data == wanted:
         return data, Whole(digest(wanted), (*others, wish.user)) if was else None
@@ -168,9 +202,16 @@ def _whole(
             f"agent '{others[0].agent}' has another version of it",
             _APART,
         )
-    if data is not None and not untouched and not force:
-        raise _Refused("it was changed since it was written" if was else "it is not ours", _FORCE)
+    if data is not None and not untouched and way != "force":
+        return _kept(data, way, "it was changed since it was written" if was else "it is not ours")
     return wanted, Whole(digest(wanted), (*others, wish.user))
+
+
+def _kept(data: bytes, way: Way, why: str) -> tuple[bytes, None]:
+    """A person's file stays as it is and is not remembered, where that is wished."""
+    if way != "keep":
+        raise _Refused(why, _FORCE)
+    return data, None
 
 
 def _odd_shared(one: Shared, data: bytes | None) -> str:

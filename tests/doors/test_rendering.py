@@ -57,9 +57,9 @@ def test_the_agents_own_harness_is_the_one_that_is_written(world: World, site: P
     code, out, _ = _render(world, "--write")
     assert code == 0
     assert out.splitlines() == [
+        ".cursor/mcp.json",
         ".agents/skills/ocr/SKILL.md",
         ".claude/skills/ocr/SKILL.md",
-        ".cursor/mcp.json",
     ]
     entry = json.loads((site / ".cursor/mcp.json").read_bytes())["mcpServers"]["ocr"]
     assert Path(entry["command"]).is_absolute()
@@ -200,6 +200,48 @@ def test_what_two_harnesses_share_goes_with_the_last_of_them(world: World, site:
     assert not list(site.iterdir())
 
 
+def test_a_removal_for_all_harnesses_is_whole_or_not_at_all(world: World, site: Path) -> None:
+    for word in ("claude-code", "copilot", "codex"):
+        assert _render(world, "--harness", word, "--write")[0] == 0
+    before = _all(site)
+    code, out, err = _render(world, "--remove", "--diff")
+    assert code == 1
+    assert out.count("+++ /dev/null") == 4  # as a preview: two skills, and two files of harnesses
+    assert "4 files would be removed" in err
+    file = site / ".mcp.json"
+    file.write_text(file.read_text().replace("130000", "9000"))
+    before = _all(site)
+    code, out, err = _render(world, "--remove")
+    assert (code, out, _all(site)) == (1, "", before)
+    assert err.count("was changed since") == 1
+    assert err.endswith("Nothing was removed: 1 file is in the way.\n")
+    assert _render(world, "--remove", "--keep")[0] == 0
+    assert list(_all(site)) == [".mcp.json"]
+    assert _render(world, "--remove")[2] == "Nothing of it is here.\n"
+
+
+def test_the_difference_of_an_edited_entry_is_shown_and_keeping_it_ends_the_matter(
+    world: World, site: Path
+) -> None:
+    _render(world, "--harness", "codex", "--write")
+    file, skill = site / ".codex/config.toml", site / ".agents/skills/ocr/SKILL.md"
+    edited = file.read_text().replace("tool_timeout_sec = 130", "tool_timeout_sec = 9")
+    file.write_text(edited)
+    skill.write_text("mine")
+    code, out, err = _render(world, "--harness", "codex", "--diff")
+    assert code == 1
+    assert out.startswith("--- a/.codex/config.toml")
+    assert "-tool_timeout_sec = 9\n" in out
+    assert "+tool_timeout_sec = 130\n" in out
+    assert "Nothing would be written: 2 files are in the way" in err
+    assert _render(world, "--harness", "vibe", "--write", "--keep")[0] == 0
+    assert (site / ".vibe/config.toml").is_file()
+    assert _render(world, "--harness", "codex", "--write", "--keep")[0] == 0
+    assert (file.read_text(), skill.read_text()) == (edited, "mine")
+    assert _render(world, "--remove")[0] == 0
+    assert sorted(_all(site)) == [".agents/skills/ocr/SKILL.md", ".codex/config.toml"]
+
+
 def test_two_agents_in_one_project_do_not_share_a_name(world: World, site: Path) -> None:
     text = (world.config / "agents/reader.toml").read_text()
     (world.config / "agents/writer.toml").write_text(text)
@@ -224,6 +266,8 @@ def test_removal_needs_no_agent_that_is_served(world: World, site: Path) -> None
         (("reader", "--harness", "claude"), 2, "did you mean 'claude-code'?"),
         (("raeder", "--harness", "codex"), 2, "did you mean 'reader'?"),
         (("reader", "--write"), 2, "names no harness"),
+        (("reader", "--write", "--remove"), 2, "--write and --remove do not go together"),
+        (("reader", "--write", "--force", "--keep"), 2, "--force and --keep do not go together"),
     ],
 )
 def test_a_wrong_command_line_is_told_with_the_way_out(

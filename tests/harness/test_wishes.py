@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.harness import ledger as book
-from reconciler.harness import wishes
+from reconciler.harness import merging, wishes
 from reconciler.harness.harnesses import HARNESSES, Service
 from reconciler.harness.ledger import Ledger, User
 from reconciler.harness.wishes import Wish
@@ -28,9 +28,9 @@ class _Disk:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files, self.ledger = dict(files), Ledger()
 
-    def wish(self, wish: Wish, *, force: bool = False) -> list[str]:
+    def wish(self, wish: Wish, way: wishes.Way = "refuse") -> list[str]:
         found = {path: self.files.get(path) for path in wishes.touched(self.ledger, wish)}
-        plan = wishes.plan(self.ledger, wish, found, force=force)
+        plan = wishes.plan(self.ledger, wish, found, way)
         if not plan.refusals:
             for change in plan.changes:
                 assert change.before == self.files.get(change.path)
@@ -82,8 +82,37 @@ def test_a_skill_that_was_edited_is_neither_written_over_nor_removed() -> None:
     disk.files[SKILL] = b"edited"
     assert disk.wish(_wish(A, "ocr", skill=b"new")) == ["it was changed since it was written"]
     assert disk.wish(Wish(A)) == ["it was changed since it was written"]
-    assert not disk.wish(Wish(A), force=True)
+    assert not disk.wish(Wish(A), "force")
     assert disk.files == {}
+
+
+def test_what_is_kept_is_a_persons_from_then_on_and_no_drift() -> None:
+    disk = _Disk({})
+    disk.wish(_wish(A, "ocr", "llm"))
+    disk.wish(_wish(B, "ocr"))
+    edited = disk.files[FILE].replace(b'"/b"', b'"/mine"', 1)
+    disk.files[FILE], disk.files[SKILL] = edited, b"edited"
+    assert disk.wish(_wish(A, "ocr", "llm")) != []
+    assert not disk.wish(_wish(A, "ocr", "llm"), "keep")  # what drifts is looked at by the disk itself
+    assert (disk.files[FILE], disk.files[SKILL]) == (edited, b"edited")
+    assert not disk.wish(Wish(A))
+    assert not disk.wish(Wish(B))
+    assert disk.files[SKILL] == b"edited"
+    left = merging.standing(ROW, disk.files[FILE])
+    assert [entry["command"] for entry in left.values()] == ["/mine"]
+    assert disk.ledger == Ledger()
+
+
+def test_a_removal_for_several_is_whole_or_not_at_all_and_told_once() -> None:
+    disk = _Disk({})
+    disk.wish(_wish(A, "ocr"))
+    disk.wish(_wish(B, "ocr"))
+    disk.files[SKILL] = b"edited"
+    plan = wishes.together(disk.ledger, [Wish(A), Wish(B)], dict(disk.files), "refuse")
+    assert [(one.path, one.why) for one in plan.refusals] == [(SKILL, "it was changed since it was written")]
+    plan = wishes.together(disk.ledger, [Wish(A), Wish(B)], dict(disk.files), "keep")
+    assert [(one.path, one.after) for one in plan.changes] == [(FILE, None)]
+    assert not plan.refusals
 
 
 _STEP = st.tuples(st.sampled_from([A, B]), st.sets(st.sampled_from(["ocr", "llm", "web"])))
