@@ -72,7 +72,7 @@ def run(
     except KeyError:
         raise Unboxed("there is no system call filter for this machine") from None
     listed = _listed(opened)
-    box, scope, program = _box(wish, opened, (program, given), proxied=bool(listed))
+    box, scope, program = _box(wish, opened, (program, given), egress=listed)
     if not quiet:
         _say_where(box)
     attempts = Attempts(partial(_post, str(opened["config"]), str(opened.get("session"))))
@@ -106,7 +106,7 @@ def _listed(opened: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _box(
-    wish: Wish, opened: Mapping[str, object], start: tuple[str, Mapping[str, str]], *, proxied: bool
+    wish: Wish, opened: Mapping[str, object], start: tuple[str, Mapping[str, str]], *, egress: Sequence[str]
 ) -> tuple[Box, _Scope, str]:
     """The box, the scope in it, and the absolute path of the program."""
     home = _home()
@@ -139,7 +139,7 @@ def _box(
         links=tuple(found.links.items()),
         covered=tuple(one for one in dict.fromkeys(ours) if agenthost.within(one, visible)),
         session=_session(session),
-        variables=tuple(agentbox.variables(os.environ, given, home, proxied=proxied).items()),
+        variables=tuple(agentbox.variables(os.environ, given, home, egress=egress).items()),
     )
     return box, scope, program
 

@@ -1,8 +1,11 @@
-"""The one request that the proxy takes, read strictly: ``CONNECT host:port HTTP/1.1`` and plain headers.
+"""The one request that the proxy takes, read strictly: ``CONNECT host:port HTTP/1.1`` and plain headers, or
+a plain ``GET http://127.0.0.1:8080/…`` to an address, which goes on as that server would be asked directly.
 
 Everything that two readers could read differently is refused: bare line feeds, folded headers, spaces before
 a colon, control characters, bodies, a second ``Host``, a ``Host`` of something else (RFC 9112, RFC 9110
-section 9.3.6). Nothing of the request goes on, so a header that has no meaning here has no effect either.
+section 9.3.6). Nothing of a CONNECT goes on, so a header that has no meaning here has no effect either; of a
+plain request all goes on but what is said to the proxy itself. Only addresses are asked plainly: one that is
+listed may carry whatever it likes, while a name is held to by TLS.
 """
 
 import re
@@ -14,6 +17,15 @@ MAX_HEAD_BYTES = 8192
 _MAX_HEADERS = 64
 _END = b"\r\n\r\n"
 _METHOD = b"CONNECT "
+_SCHEME = b"http://"
+_MOST_METHOD = 16
+_PLAIN = re.compile(rb"([A-Z]{1,16}) http://([\x21-\x2e\x30-\x7e]{1,300})(/[\x21-\x7e]*)? (HTTP/1\.[01])")
+_OURS = (b"connection", b"keep-alive", b"upgrade", b"te", b"proxy-connection", b"proxy-authorization")
+_HTTP_PORT = 80
+_ONLY_CONNECT = (
+    "this proxy takes CONNECT, and plain http only to an address that is listed: use https (curl -p makes a "
+    "CONNECT of plain http, too)"
+)
 _LINE = re.compile(rb"CONNECT ([\x21-\x7e]{1,300}) HTTP/1\.[01]")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
 _FRAMING = (b"content-length", b"transfer-encoding", b"trailer", b"expect")
@@ -21,10 +33,13 @@ _FRAMING = (b"content-length", b"transfer-encoding", b"trailer", b"expect")
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """A request to be connected to ``target``; ``used`` bytes were its head."""
+    """A request to be connected to ``target``; ``used`` bytes were its head. Where it was a plain request,
+    ``head`` is what the target is sent for that.
+    """
 
     target: Target
     used: int
+    head: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +54,17 @@ def read(data: bytes) -> Connect | Refused | None:
     """What the first bytes of a connection ask for; None while more are needed. More bytes never turn one
     answer into another.
     """
-    if not data.startswith(_METHOD[: len(data)]):
-        return Refused(403, "only CONNECT is served here: an https address goes through it, http does not")
+    is_plain = not data.startswith(_METHOD[: len(data)])
+    if is_plain and not _may_be_plain(data):
+        return Refused(403, _ONLY_CONNECT)
     end = data.find(_END, 0, MAX_HEAD_BYTES)
     if end < 0:
         return Refused(431, "the request's head is too large") if len(data) >= MAX_HEAD_BYTES else None
     first, *headers = data[:end].split(b"\r\n")
+    return (_plain if is_plain else _connect)(first, headers, end + len(_END))
+
+
+def _connect(first: bytes, headers: list[bytes], used: int) -> Connect | Refused:
     line = _LINE.fullmatch(first)
     if line is None:
         return Refused(400, "the request line is not CONNECT host:port HTTP/1.1")
@@ -54,10 +74,38 @@ def read(data: bytes) -> Connect | Refused | None:
         return Refused(403, f"this is no host and port: {fault}")
     if wrong := _header_fault(headers, target):
         return Refused(400, wrong)
-    return Connect(target, end + len(_END))
+    return Connect(target, used)
 
 
-def _header_fault(lines: list[bytes], target: Target) -> str:
+def _may_be_plain(data: bytes) -> bool:
+    """Whether these bytes begin, or may come to begin, like ``GET http://``."""
+    method, space, rest = data[: _MOST_METHOD + 1 + len(_SCHEME)].partition(b" ")
+    if len(method) > _MOST_METHOD or not (method.isalpha() and method.isupper()):
+        return False
+    return not space or rest.startswith(_SCHEME[: len(rest)])
+
+
+def _plain(first: bytes, headers: list[bytes], used: int) -> Connect | Refused:
+    line = _PLAIN.fullmatch(first)
+    if line is None:
+        return Refused(400, "the request line is not METHOD http://host:port/path HTTP/1.1")
+    authority = line[2].decode("ascii")
+    try:
+        has_port = authority.rpartition(":")[2].isdigit()
+        target = Target.parse(authority if has_port else f"{authority}:{_HTTP_PORT}")
+    except ValueError as fault:
+        return Refused(403, f"this is no host and port: {fault}")
+    if target.address is None:
+        return Refused(403, _ONLY_CONNECT)
+    if wrong := _header_fault(headers, target, framing=()):
+        return Refused(400, wrong)
+    kept = (one for one in headers if one.partition(b":")[0].lower() not in _OURS)
+    start = b"%b %b %b" % (line[1], line[3] or b"/", line[4])
+    head = b"\r\n".join((start, *kept, b"Connection: close"))
+    return Connect(target, used, head + _END)
+
+
+def _header_fault(lines: list[bytes], target: Target, *, framing: tuple[bytes, ...] = _FRAMING) -> str:
     if len(lines) > _MAX_HEADERS:
         return "the request has too many headers"
     hosts = []
@@ -66,7 +114,7 @@ def _header_fault(lines: list[bytes], target: Target) -> str:
         if header is None:
             return "a header does not have its form"
         name = header[1].lower()
-        if name in _FRAMING:
+        if name in framing:
             return "a CONNECT request has no body"
         if name == b"host":
             hosts.append(header[2].decode("latin-1").strip())

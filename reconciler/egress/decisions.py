@@ -35,7 +35,7 @@ class Decision:
     cause: Cause
     why: str = ""  # one sentence, without anything that the sandbox wrote but the target
     target: Target | None = None  # None where the request named none
-    address: str = ""  # the one connected to
+    address: str = ""  # the one connected to, or the one that a name must not lead to
     up_bytes: int = 0
     down_bytes: int = 0
     after_s: float = 0.0  # from the accepted connection until now

@@ -1,9 +1,9 @@
 """The proxy of one sandbox: it takes connections from a socket inside, and lets through what is listed.
 
 For each connection: one CONNECT request; its host and port on the list; its name resolved here, once; every
-address public, or the very address listed; connected to one of these addresses; and then, for a name, a TLS
+address public, or listed itself; connected to one of these addresses; and then, for a name, a TLS
 greeting for that name. From there on bytes go both ways unseen. An address that is listed as such carries
-whatever it likes: there is no name to hold it to.
+whatever it likes, plain http included: there is no name to hold it to.
 
 Everything is bounded: connections, the request and the greeting in bytes and in time as a whole (so a slow
 drip ends), the silence and the bytes of a tunnel, and what is held for a slow reader. Whoever asks again asks
@@ -157,11 +157,13 @@ class Proxy:
         if len(self._open) > self.caps.connections:
             most = self.caps.connections
             raise tunnel.over("refused", "busy", f"more than {most} connections are open", 503)
-        tunnel.target = target = await self._asked(tunnel, reader)
+        target, first = await self._asked(tunnel, reader)
         far_reader, tunnel.far = await self._connected(tunnel, target)
-        writer.write(_ESTABLISHED)
+        if not first:
+            writer.write(_ESTABLISHED)
         if target.address is None:
             first = await self._greeted(tunnel, target, reader)
+        if first:
             tunnel.up_bytes = len(first)
             tunnel.far.write(first)
         tunnel.allowed = True
@@ -171,8 +173,8 @@ class Proxy:
 
     # before a tunnel stands
 
-    async def _asked(self, tunnel: _Tunnel, reader: asyncio.StreamReader) -> Target:
-        """The target of the one request, when it is on the list."""
+    async def _asked(self, tunnel: _Tunnel, reader: asyncio.StreamReader) -> tuple[Target, bytes]:
+        """The target of the one request, when it is on the list, and what of a plain one goes on to it."""
         data = b""
         try:
             async with asyncio.timeout(self.caps.ask_s):
@@ -185,12 +187,12 @@ class Proxy:
         if isinstance(found, connect.Refused):
             raise tunnel.over("refused", "request", found.why, found.status)
         tunnel.target = found.target
-        if len(data) > found.used:
+        if len(data) > found.used and not found.head:
             raise tunnel.over("refused", "request", "more came with the request than the request", 400)
         if found.target not in self.allow:
             why = f"{found.target} is not on the list of what may be reached"
             raise tunnel.over("refused", "unlisted", why, 403)
-        return found.target
+        return found.target, found.head and found.head + data[found.used :]
 
     async def _connected(self, tunnel: _Tunnel, target: Target) -> Streams:
         """A connection to one of the target's addresses, all of which are public or listed themselves."""
@@ -213,8 +215,10 @@ class Proxy:
         except (OSError, ValueError, UnicodeError):
             raise tunnel.over("failed", "unresolved", f"{target.host} has no address now", 502) from None
         for address in parsed:
-            if why := addresses.closed(address):
-                words = f"{target.host} leads to a {why} address: list the address itself to reach it"
+            here = Target(str(address), target.port)
+            if (why := addresses.closed(address)) and here not in self.allow:
+                tunnel.address = str(address)
+                words = f"{target.host} leads to {address}, a {why} address: list '{here}' too if it should"
                 raise tunnel.over("refused", "address", words, 403)
         return [str(one) for one in parsed]
 

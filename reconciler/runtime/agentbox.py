@@ -12,7 +12,7 @@ no root. Paths are absolute, every value follows its option, and no text of a pr
 can start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.runtime import wayout
@@ -113,10 +113,10 @@ def command(interpreter: str, start: Start) -> tuple[str, ...]:
 
 
 def variables(
-    outer: Mapping[str, str], given: Mapping[str, str], box_home: str, *, proxied: bool
+    outer: Mapping[str, str], given: Mapping[str, str], box_home: str, *, egress: Sequence[str]
 ) -> dict[str, str]:
     """The whole environment inside: of ``outer`` the words of terminal and language alone, then what is
-    ``given``; ``proxied`` where there is a way out.
+    ``given``; ``egress`` is what may be reached, if anything.
     """
     kept = {name: value for name, value in outer.items() if name in _KEPT or name.startswith(_KEPT_STARTS)}
     own = {
@@ -126,7 +126,7 @@ def variables(
         "SHELL": "/bin/sh",
         "TMPDIR": "/tmp",  # noqa: S108 - in the sandbox
     }
-    return {"LANG": "C.UTF-8"} | kept | own | dict(given) | (wayout.variables() if proxied else {})
+    return {"LANG": "C.UTF-8"} | kept | own | dict(given) | (wayout.variables(egress) if egress else {})
 
 
 def identity(uid: int, gid: int, home: str) -> Mapping[str, str]:

@@ -116,7 +116,7 @@ def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
     for name in (*(name for name, _ in recipe.settings), *(use.env or "" for use in recipe.secrets)):
         if name in _OWN_NAMES or name.startswith(_STEERING):
             raise ValueError(f"the variable '{name}' belongs to the sandbox")
-    own |= wayout.variables() if recipe.egress else {}
+    own |= wayout.variables(recipe.egress) if recipe.egress else {}
     return tuple(sorted((dict(recipe.settings) | own).items()))
 
 

@@ -89,9 +89,60 @@ def test_bytes_that_come_one_by_one_are_read_alike(data: bytes) -> None:
     assert first == read(data)
 
 
+PLAIN = b"GET http://127.0.0.1:8099/a?b HTTP/1.1\r\nHost: 127.0.0.1:8099\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "head"),
+    [
+        (
+            PLAIN + b"Proxy-Connection: keep-alive\r\nAccept: */*\r\n\r\n",
+            "127.0.0.1:8099",
+            b"GET /a?b HTTP/1.1\r\nHost: 127.0.0.1:8099\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            b"POST http://127.0.0.1 HTTP/1.0\r\nContent-Length: 1\r\nProxy-Authorization: x\r\n\r\n",
+            "127.0.0.1:80",
+            b"POST / HTTP/1.0\r\nContent-Length: 1\r\nConnection: close\r\n\r\n",
+        ),
+        (
+            b"GET http://[::1]:80/ HTTP/1.1\r\nHost: [::1]\r\n\r\n",
+            "[::1]:80",
+            b"GET / HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
+        ),
+    ],
+)
+def test_a_plain_request_to_an_address_goes_on_as_its_server_is_asked(
+    data: bytes, target: str, head: bytes
+) -> None:
+    assert read(data) == read(data + b"more") == Connect(Target.parse(target), len(data), head)
+    assert all(read(data[:at]) is None for at in range(1, len(data)))
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (PLAIN.replace(b"http://127.0.0.1:8099", b"http://api.example.com") + b"\r\n", 403),
+        (PLAIN.replace(b"http://127.0.0.1", b"http://2130706433") + b"\r\n", 403),
+        (PLAIN.replace(b"http://", b"http://u@") + b"\r\n", 403),
+        (PLAIN.replace(b"http://127.0.0.1:8099/", b"http:///") + b"\r\n", 400),
+        (PLAIN.replace(b"http://127.0.0.1:8099", b"") + b"\r\n", 403),
+        (PLAIN + b"Host: 127.0.0.1:8099\r\n\r\n", 400),
+        (PLAIN.replace(b"Host: 127.0.0.1", b"Host: 127.0.0.2") + b"\r\n", 400),
+        (PLAIN + b" folded\r\n\r\n", 400),
+    ],
+)
+def test_a_plain_request_to_a_name_or_of_another_form_is_refused(data: bytes, status: int) -> None:
+    found = read(data)
+    assert isinstance(found, Refused)
+    assert found.status == status
+    if status == 403 and b"api" in data:
+        assert "use https" in found.why
+
+
 @given(st.binary(max_size=300), st.binary(max_size=50))
 def test_no_bytes_are_a_fault_and_more_never_change_an_answer(data: bytes, more: bytes) -> None:
-    for start in (b"", b"CONNECT ", HEAD):
+    for start in (b"", b"CONNECT ", HEAD, b"GET ", PLAIN):
         found = read(start + data)
         if found is not None:
             assert read(start + data + more) == found

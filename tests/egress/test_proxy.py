@@ -229,6 +229,49 @@ def test_a_name_that_leads_to_an_address_that_is_not_public_is_refused(names: tu
     asyncio.run(scenario())
 
 
+def test_a_closed_address_is_named_and_its_listing_lets_the_name_lead_there() -> None:
+    async def scenario() -> None:
+        async with world("api.example.com:443", names=("10.1.2.3",)) as made:
+            client = await made.client()
+            await client.send(ASK)
+            said = (
+                b"api.example.com leads to 10.1.2.3, a private address: list '10.1.2.3:443' too if it should"
+            )
+            assert (await client.rest()).endswith(said + b"\n")
+            (decision,) = await made.heard("address")
+            assert decision.as_json()["address"] == "10.1.2.3"
+
+            async def dial(address: str, port: int) -> Streams:
+                assert (address, port) == ("10.1.2.3", 443)
+                return await dialled("127.0.0.1", made.server_port)
+
+            made.proxy.dial = dial
+            made.proxy.allow = Allow(["api.example.com:443", "10.1.2.3:443"])
+            await (await made.client()).opened()
+
+    asyncio.run(scenario())
+
+
+def test_plain_http_reaches_an_address_that_is_listed() -> None:
+    async def scenario() -> None:
+        async with world("127.0.0.1:1") as made:
+            at = b"127.0.0.1:%d" % made.server_port
+            ask = b"POST http://%b/x HTTP/1.1\r\nHost: %b\r\nContent-Length: 4\r\n\r\nbo" % (at, at)
+            client = await made.client()
+            await client.send(ask)
+            assert (await client.rest()).startswith(b"HTTP/1.1 403 ")
+            made.proxy.allow = Allow([at.decode()])
+            client = await made.client()
+            await client.send(ask)
+            head = b"POST /x HTTP/1.1\r\nHost: %b\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbo" % at
+            assert await client.get(len(head)) == head  # the server sends back what it gets
+            await client.send(b"dy")
+            assert await client.get(2) == b"dy"
+            assert made.asked == []
+
+    on_both_loops(scenario)
+
+
 def test_a_name_is_resolved_once_however_its_answers_change() -> None:
     answers = iter([(PUBLIC,), ("127.0.0.1",)])
 

@@ -84,13 +84,28 @@ def test_no_text_stands_where_an_option_can_start(words: list[str], values: dict
 
 def test_the_environment_is_built_anew() -> None:
     outer = {"TERM": "xterm", "LC_ALL": "de_DE.UTF-8", "API_KEY": "k", "LD_PRELOAD": "x", "HOME": "/root"}
-    found = agentbox.variables(outer, {"PATH": "/usr/bin", "SHELL": "/bin/zsh"}, "/home/ada", proxied=False)
+    found = agentbox.variables(outer, {"PATH": "/usr/bin", "SHELL": "/bin/zsh"}, "/home/ada", egress=())
     assert found == {
         "TERM": "xterm", "LC_ALL": "de_DE.UTF-8", "LANG": "C.UTF-8", "PATH": "/usr/bin", "HOME": "/home/ada",
         "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/zsh", "TMPDIR": "/tmp",
     }  # fmt: skip
-    proxied = agentbox.variables({}, {"HTTPS_PROXY": "http://elsewhere:1"}, "/home/ada", proxied=True)
+    proxied = agentbox.variables(
+        {}, {"HTTPS_PROXY": "http://elsewhere:1"}, "/home/ada", egress=["api.example.com:443"]
+    )
     assert proxied["HTTPS_PROXY"] == proxied["https_proxy"] == wayout.ADDRESS
+
+
+@pytest.mark.parametrize(
+    ("listed", "inside"),
+    [
+        (["api.example.com:443"], "localhost,127.0.0.1,::1"),
+        (["127.0.0.1:8099"], "localhost,::1"),
+        (["[::1]:8099", "localhost:1"], "127.0.0.1"),
+    ],
+)
+def test_what_is_listed_is_not_taken_for_the_sandboxs_own(listed: list[str], inside: str) -> None:
+    found = wayout.variables(listed)
+    assert found["NO_PROXY"] == found["no_proxy"] == inside
 
 
 def test_a_program_gets_its_signals_and_its_words_as_it_would_without_us() -> None:
