@@ -69,3 +69,11 @@ def _ref(controller: Controller, subject: str) -> ObjectRef:
     ):
         raise Refused(f"there is no {ref}")
     return ref
+
+
+async def find_secrets(controller: Controller, binding: str) -> dict[str, Any]:
+    """Whether each secret of a binding, or of all, is found now; ``Refused`` for what is none."""
+    if binding:
+        _ref(controller, f"binding/{binding}")
+    found = await controller.parts.supervisor.find_secrets(binding)
+    return {"secrets": [one.as_json() for one in found]}

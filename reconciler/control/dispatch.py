@@ -42,6 +42,7 @@ class Endpoint(Protocol):
     inbox: int
     outbox: int
     ended: "asyncio.Future[str]"
+    echoes: Callable[[bytes], bool] | None  # whether a line holds a secret that it was given, if it was any
 
     def connect(self) -> socket.socket:
         """A connected, non-blocking socket; raises OSError."""
@@ -173,6 +174,7 @@ class Connector(asyncio.Protocol):
         self._dispatcher = dispatcher
         self._instances = dispatcher.instances
         self._endpoint = endpoint
+        self._listen = self._hear if endpoint.echoes is None else self._hear_guarded
         self.process_ended = endpoint.ended
         self._most = recipe.max_concurrent_calls if recipe else _AT_ONCE
         self._ready_s = recipe.ready_timeout_s if recipe else _READY_S
@@ -273,13 +275,13 @@ class Connector(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         framer = self._framer
         if framer.at_start and data.find(b"\n") == len(data) - 1 < framer.limit:
-            self._hear(data)  # one line and nothing else: the usual case
+            self._listen(data)  # one line and nothing else: the usual case
             return
         for line in framer.feed(data):
             if self._ended:
                 return
             if isinstance(line, bytes):
-                self._hear(line)
+                self._listen(line)
             else:
                 self._overlong(line)
         if framer.skipping and framer.dropped > _MAX_SKIPPED:
@@ -315,6 +317,15 @@ class Connector(asyncio.Protocol):
         if not self._endpoint.ended.done():
             self._instances.broken(self.name, None, self._why)
         self._proved(Refusal("unavailable", self._why))
+
+    def _hear_guarded(self, line: bytes) -> None:
+        """A line of a connector that was given secrets: one that holds such goes nowhere."""
+        if self._endpoint.echoes is not None and self._endpoint.echoes(line):
+            self._break(
+                "SecretEcho", "a line of its answers held a secret that it was given: it went nowhere"
+            )
+        else:
+            self._hear(line)
 
     def _hear(self, line: bytes) -> None:
         number, result = usual.answer(line)

@@ -34,6 +34,7 @@ class Methods:
             "diff": self.diff,
             "rollback": self.rollback,
             "reconcile": self.reconcile,
+            "secret.check": self.secret_check,
             "stop": self.stop,
             **self._openings.table(),
         }
@@ -96,6 +97,10 @@ class Methods:
         await self._settled_within(float(params.get("timeoutSeconds") or 0))
         now = self._controller
         return {"ready": now.settled(), "waiting": now.waiting(), "stuck": now.stuck()}
+
+    async def secret_check(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Whether each secret of a binding that serves, or of all, is found now; never a value."""
+        return await asking.find_secrets(self._controller, str(params.get("binding") or ""))
 
     async def _settled_within(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):

@@ -163,6 +163,26 @@ def _rebind(settings: usage.Settings, agent: str, interface: str, binding: str) 
     return rebinding.run(settings, agent, interface, binding)
 
 
+@handler.group("secret")
+def _secret() -> None:
+    """What bindings name as secrets: whether it is found."""
+
+
+@_secret.command("check")
+@click.argument("binding", default="", required=False)
+@click.pass_obj
+def _secret_check(settings: usage.Settings, binding: str) -> int:
+    """Have the controller resolve each secret of BINDING, or of all, and say whether it is found.
+
+    Shown are its length and a fingerprint that tells a changed value; never the value.
+
+    Exit: 0 all are found, 1 some are not, or nobody could be asked.
+    """
+    from reconciler.doors import secretcheck
+
+    return secretcheck.run(settings, binding)
+
+
 @handler.group("lock")
 def _lock() -> None:
     """Publish interface versions: freeze them in handler.lock."""

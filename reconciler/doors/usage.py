@@ -40,6 +40,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),
     ("session", "open|close|list|show", "sessions for a launcher of your own, and what was called in each"),
     ("daemon", "run|status|stop|adopt", "the controller (handlerd is daemon run)"),
+    ("secret check", "[BINDING]", "can each secret be found now? never a value"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),
     ("version", "", "the version"),
 )

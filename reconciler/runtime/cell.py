@@ -18,6 +18,7 @@ from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import handing, host, leftovers, netns, sandbox, seccomp, sockets
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.process import NotStartedError, Order, Process, spawn
+from reconciler.runtime.redaction import Redactor, Sieve
 from reconciler.runtime.ringlog import Reader, RingLog
 
 _SOCKET = "connector.sock"
@@ -37,6 +38,7 @@ class Endpoint:
     outbox: int
     ended: asyncio.Future[str]  # resolves to "exit 1" or "signal 9"
     folder: int
+    echoes: Callable[[bytes], bool] | None = None  # whether a line holds a secret that it was given
 
     def connect(self) -> socket.socket:
         """A connected, non-blocking socket; OSError when the process has ended."""
@@ -63,6 +65,7 @@ class Site:
     limits: Limits
     log: RingLog
     way_out: WayOut | None = None  # None: no network at all
+    echoed: Callable[[], None] = lambda: None  # it printed a secret that it was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
         undo.callback(os.close, folder)
         undo.callback(os.close, inbox)
         read, write = os.pipe()
-        reader = Reader(read, site.log)
+        redactor = Redactor(place.secrets) if place.secrets else None
+        reader = Reader(read, site.log, Sieve(redactor, site.echoed) if redactor else None)
         undo.callback(reader.close)
         served = undo.enter_context(ExitStack())
         try:
@@ -116,6 +120,7 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
         undo.callback(process.cut)
         try:
             endpoint = Endpoint(process.pid, inbox, process.outbox(), process.ended, folder)
+            endpoint.echoes = redactor.finds if redactor else None
         except OSError as fault:
             raise NotStartedError(f"it ended as soon as it ran: {fault.strerror}") from None
         undo.pop_all()

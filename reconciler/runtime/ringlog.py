@@ -9,6 +9,8 @@ import asyncio
 import os
 from pathlib import Path
 
+from reconciler.runtime.redaction import Sieve
+
 RING_BYTES = 2**20
 RATE_BYTES = 2**20  # a second
 _CHUNK = 65536
@@ -49,10 +51,11 @@ class RingLog:
 
 
 class Reader:
-    """Carries one pipe into a ring log until it ends; owns the descriptor."""
+    """Carries one pipe through a sieve into a ring log until it ends; owns the descriptor."""
 
-    def __init__(self, pipe: int, log: RingLog) -> None:
+    def __init__(self, pipe: int, log: RingLog, sieve: Sieve | None = None) -> None:
         self._pipe = pipe
+        self._sieve = sieve
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._left = RATE_BYTES
@@ -68,7 +71,8 @@ class Reader:
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._pipe)
-        self._log.write(self._rest())
+        rest = self._rest()
+        self._log.write(self._sieve.through(rest) + self._sieve.rest() if self._sieve else rest)
         os.close(self._pipe)
         self._pipe = -1
 
@@ -80,7 +84,7 @@ class Reader:
         if not data:
             self.close()
             return
-        self._log.write(data)
+        self._log.write(self._sieve.through(data) if self._sieve else data)
         now = self._loop.time()
         if now - self._second >= 1:
             self._second, self._left = now, RATE_BYTES

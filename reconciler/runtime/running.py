@@ -92,6 +92,8 @@ class Running:
         self._blame: tuple[Reason | None, str] | None = None  # why we end the process ourselves
         self._stale = False  # its process is to be replaced by another once no call needs it
         self._vanished = False  # its last process served, and ended without being asked
+        self.marks: Mapping[str, str] = {}  # slot → fingerprint of what its process was started with
+        self._echoed = False  # its process printed a secret that it was given
         self._started_at = ""
         self._seen: InstanceSeen | None = None
         self._seen_of: tuple[object, ...] = ()  # what it was seen of
@@ -204,7 +206,7 @@ class Running:
     def seen(self) -> InstanceSeen:
         """What is observed of it now."""
         state = self._state
-        case = (state, self._cell, self._walls, self._started_at)
+        case = (state, self._cell, self._walls, self._started_at, self._echoed)
         if self._seen is not None and all(map(is_, case, self._seen_of)):  # asked of thousands at each word
             return self._seen
         self._seen_of = case
@@ -215,7 +217,7 @@ class Running:
             started_at=self._started_at if self._cell is not None else "",
             restarts=state.restarts,
             last_exit=state.last_exit,
-            reason=state.reason,
+            reason=state.reason or ("SecretEcho" if self._echoed and self._cell else None),
             message=state.message,
             calls=state.holds,
             walls=self._walls,
@@ -265,10 +267,12 @@ class Running:
             self._walls = (await asyncio.shield(self._shop.walls())).standing
             filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
             place = replace(self._place(), secrets=filled)
+            self.marks = {one.use.slot: one.value.fingerprint for one in filled}
             self._become(self._state.started(self._loop.time()))
             way_out = partial(self._shop.way_out, self.recipe) if self.recipe.egress else None
             shop = self._shop
-            site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, way_out)
+            site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, way_out, self._echo)
+            self._echoed = False
             made = await cell.opened(site, place, self.recipe.sandbox)
         except Unresolved as fault:
             self._shop.revoke(self.recipe, fault)
@@ -373,7 +377,7 @@ class Running:
             self._stopping = None
 
     def _on_end(self, ended: asyncio.Future[str]) -> None:
-        made, self._cell = self._cell, None
+        made, self._cell, self.marks = self._cell, None, {}
         assert made is not None  # noqa: S101 - a cell ends once
         if self._timer is not None:
             self._timer.cancel()
@@ -395,6 +399,12 @@ class Running:
             reason, message = blame or (None, f"its process ended with {how}: {self._says_more()}")
             self._become(self._state.ended(how, reason, message, self._loop.time()))
         self._wind_down()
+
+    def _echo(self) -> None:
+        if not self._echoed:
+            self._echoed = True
+            self._shop.stirred(self)
+            self._shop.event(self.seen())
 
     def _says_more(self) -> str:
         return f"`handler logs {self.recipe.binding}` says more"

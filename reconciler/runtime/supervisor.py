@@ -20,7 +20,7 @@ from reconciler.model.names import InstanceName
 from reconciler.model.problems import Bug
 from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.status import InstanceSeen, Reason
-from reconciler.runtime import leftovers, outdated
+from reconciler.runtime import finding, leftovers, outdated
 from reconciler.runtime.cell import Endpoint
 from reconciler.runtime.environments import Environments, NotBuiltError, place_of
 from reconciler.runtime.identities import Identities
@@ -265,6 +265,10 @@ class Supervisor:
             if self._limits.close():
                 return
             await asyncio.sleep(0.01)
+
+    async def find_secrets(self, binding: str) -> list[finding.Found]:
+        """Whether each secret of a binding's instances (``""``: of all) can be found now."""
+        return await finding.look(tuple(self._units.values()), self._shop.secrets, binding)
 
     def _revoke(self, recipe: Recipe, fault: Unresolved) -> None:
         """What was found behind a reference is no longer given: end what still holds it (ruling 54).

@@ -101,6 +101,7 @@ class Instance:
         self.gate.set()
         self.reports: asyncio.Queue[tuple[Reason | None, str]] = asyncio.Queue()
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.echoes: Callable[[bytes], bool] | None = None
 
     def connect(self) -> socket.socket:
         if self.ended.done():
@@ -456,6 +457,39 @@ def test_a_connector_that_hangs_up_and_lives_on_is_broken(
         _, far = await play.open()
         far.writer.close()
         assert (await play.instance.reports.get())[1] == "the connector closed its connection"
+
+    run(test)
+
+
+@pytest.mark.parametrize("way", ["answer", "error", "progress", "request", "nothing"])
+def test_a_line_that_holds_a_secret_goes_nowhere_and_ends_the_connector(way: str) -> None:
+    async def test(play: Play) -> None:
+        play.instance.echoes = lambda line: b"CANARY" in line
+        lane, far = await play.open()
+        sink, other = Heard(), Heard()
+        lane.send("echo_say", {"text": "x"}, sink, MAX)
+        far.answer(await far.call(), text="fine")
+        assert await sink.reply == Result({"text": "fine"}, {})
+        lane.send("echo_say", {"text": "CANARY of an agent is no secret"}, other, MAX)
+        call = await far.call()
+        match way:
+            case "answer":
+                far.answer(call, text="a CANARY")
+            case "error":
+                text = {"type": "text", "text": '{"error": "unavailable", "message": "a CANARY"}'}
+                far.send(id=call["id"], result={"isError": True, "content": [text]})
+            case "progress":
+                params = {"progressToken": call["id"], "progress": 1, "message": "a CANARY"}
+                far.send(method="notifications/progress", params=params)
+            case "request":
+                far.send(id=1, method="sampling/createMessage", params={"a": "CANARY"})
+            case _:
+                far.write(b"CANARY\n")
+        reason, message = await play.instance.reports.get()
+        assert (reason, "CANARY" in message) == ("SecretEcho", False)
+        answered = await other.reply
+        assert isinstance(answered, Refusal)
+        assert (answered.code, answered.diagnostic) == ("unavailable", message)
 
     run(test)
 

@@ -1,5 +1,6 @@
 """Reasons that running gives: real processes in real sandboxes, and what became of them."""
 
+import base64
 import contextlib
 import json
 import os
@@ -90,6 +91,43 @@ def test_a_secret_that_does_not_come_keeps_its_connector_from_starting(place: Ho
     running.binding(place, "keyed", 'secrets = { api_key = { command = ["echo", "sk-good-0000"] } }\n')
     place.handler("apply", "--wait")
     assert "a word" in ask(place, "keyed")
+
+
+def test_a_secret_that_a_connector_tells_goes_nowhere(place: House, shown: Shown) -> None:
+    furnish(place, "tells")
+    key = place.state.parent.parent / "key"
+    key.touch(mode=0o600)
+    key.write_text("sk-CANARY-4bd91f06\n")
+    running.binding(place, "tells", f'secrets = {{ api_key = {{ file = "{key}" }} }}\n')
+    place.start()
+    place.handler("apply")
+    assert "/tmp/asked" in ask(place, "tells")
+    wait_for(lambda: reason(place, "tells") == "SecretEcho", "it printed its secret")
+    gold(place, shown, "SecretEcho", "describe binding/tells")
+    assert (place.state / "logs/tells.log").read_text() == "starting with [secret] dXNlcjp[secret]Y=\n"
+    told = json.loads(place.handler("secret", "check", "tells", "-o", "json").stdout)
+    assert [(one["slot"], one["found"], one["length"], one["changed"]) for one in told] == [
+        ("api_key", True, 18, False)
+    ]
+    key.write_text("sk-CANARY-another\n")
+    whole = place.handler("secret", "check").stdout
+    assert "what runs was started with another value" in whole
+    assert "CANARY" not in whole
+    key.chmod(0o644)
+    asked = place.handler("secret", "check", "binding/tells", check=False)
+    assert (asked.returncode, "others may read it: chmod 600 it" in asked.stdout) == (1, True)
+    assert "there is no binding/nobody" in place.handler("secret", "check", "nobody", check=False).stderr
+    key.chmod(0o600)
+    assert "unavailable" in ask(place, "tells")
+    wait_for(lambda: place.condition("binding", "tells", "Ready").get("status") == "False", "it is ended")
+    assert place.condition("binding", "tells", "Ready")["reason"] == "SecretEcho"
+    assert place.stop() == 0
+    canaries = (b"sk-CANARY-4bd91f06", base64.b64encode(b"sk-CANARY-4bd91f06")[:16])
+    files = [
+        path for path in place.state.parent.rglob("*") if path.is_file() and place.config not in path.parents
+    ]
+    assert len(files) > 5
+    assert not [path for path in files for canary in canaries if canary in path.read_bytes()]
 
 
 def test_a_process_that_needs_more_memory_than_it_may_have_is_ended(place: House, shown: Shown) -> None:
