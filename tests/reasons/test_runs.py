@@ -103,6 +103,13 @@ def test_a_secret_that_a_connector_tells_goes_nowhere(place: House, shown: Shown
     place.handler("apply")
     assert "/tmp/asked" in ask(place, "tells")
     wait_for(lambda: reason(place, "tells") == "SecretEcho", "it printed its secret")
+
+    def told_idle() -> bool:
+        place.handler("reconcile")  # a call that ends is no news by itself
+        summary = json.loads((place.state / "status/summary.json").read_bytes())
+        return all(one["calls"] == 0 for one in summary["instances"])
+
+    wait_for(told_idle, "its call is over")
     gold(place, shown, "SecretEcho", "describe binding/tells")
     assert (place.state / "logs/tells.log").read_text() == "starting with [secret] dXNlcjp[secret]Y=\n"
     told = json.loads(place.handler("secret", "check", "tells", "-o", "json").stdout)
