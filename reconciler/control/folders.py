@@ -58,11 +58,15 @@ def absent(config: str, shown: str = "") -> str:
     )
 
 
-def configuration(given: str | None = None) -> Path:
+def configuration(given: str | None = None, *, using: str = "") -> Path:
     """The configuration directory: what was given, ``$HANDLER_CONFIG``, the nearest folder upward that
     holds a ``handler.toml``, that which uses ``$HANDLER_STATE`` (``$HANDLER_RUN``), else the person's own. It
-    need not exist.
+    need not exist. ``using``: the one that uses this state or run folder; LookupError where that is not said.
     """
+    if using:
+        if owner := _owner(using)[0]:
+            return _path(owner)
+        raise LookupError(using)
     return _path(_configuration(given))
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from reconciler.control import folders
-from reconciler.doors import client, usage
+from reconciler.doors import client, unserved, usage
 from reconciler.doors.attempts import Attempts
 from reconciler.egress.proxy import Proxy
 from reconciler.model.hosts import Allow
@@ -129,7 +129,7 @@ def _box(
     paths = list(dict.fromkeys((*paths, *_PATH)))
     if hidden := agenthost.hidden_step(found, program, paths, visible):
         raise Unboxed(_hidden(program, hidden))
-    own = {"PATH": ":".join(paths)}
+    own = {"PATH": ":".join(paths), unserved.SANDBOXED: "1"}
     given = {**own, **start[1], **_kept(wish.kept)}
     box = Box(
         home=home,

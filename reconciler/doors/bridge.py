@@ -82,9 +82,16 @@ class Ask:
 
     def why_not(self, path: str) -> str:
         """One sentence on why nothing answers at ``path``; looked up only when it has to be told."""
-        if self.socket or os.environ.get("HANDLER_SERVICES"):
-            return f"nothing answers at {path}: the session is over, or its controller is not running"
+        if _is_of_session(path):
+            return of_session(path)
+        if self.socket:
+            return f"nothing answers at {path}: 'handler daemon status' says whether its controller runs"
         return why_not(path, self.config)
+
+
+def _is_of_session(path: str) -> bool:
+    """Whether a socket lies in the folder of a session that was opened, and not at a standing door."""
+    return os.path.basename(os.path.dirname(os.path.dirname(path))) == "s"
 
 
 def standing_door(interface: str, agent: str, given: str | None) -> str:
@@ -106,18 +113,14 @@ def standing_door(interface: str, agent: str, given: str | None) -> str:
 
 def why_not(path: str, given: str | None) -> str:
     """One sentence on why a configuration has nothing that answers at ``path``, and what to do."""
+    if _is_of_session(path):
+        return of_session(path)
     run = _run(given)
     folder, agent, interface = os.path.dirname(path), os.path.basename(os.path.dirname(path)), _stem(path)
-    try:
-        connect(os.path.join(run, "control.sock")).close()
-    except BlockingIOError:
-        pass  # it lives, with its hands full
-    except OSError:
+    if not _lives(run):
         return _no_controller(_config(given))
     if not path:
         return "no agent is served here: 'handler status' says why"
-    if os.path.basename(os.path.dirname(folder)) == "s":
-        return f"session '{agent}' is over: open a new one with 'handler session open AGENT'"
     if not os.path.isdir(folder):
         return f"agent '{agent}' is not served: {_status(agent, given)}"
     offered = [_stem(name) for name in _names(folder) if name != "services.sock"]
@@ -126,6 +129,23 @@ def why_not(path: str, given: str | None) -> str:
     gone = f"{path} was removed: it is made anew within reconcile.resyncSeconds, or by 'handler apply'"
     silent = f"the controller does not answer at {path}: 'handler daemon status' says how it is"
     return silent if os.path.lexists(path) else gone
+
+
+def of_session(path: str) -> str:
+    """One sentence on why nothing answers at ``path`` in the folder of a session, and what to do."""
+    from reconciler.doors import unserved  # noqa: PLC0415 - a road that is rarely taken
+
+    return unserved.why(path, lives=_lives(os.path.dirname(os.path.dirname(os.path.dirname(path)))))
+
+
+def _lives(run: str) -> bool:
+    try:
+        connect(os.path.join(run, "control.sock")).close()
+    except BlockingIOError:
+        return True  # with its hands full
+    except OSError:
+        return False
+    return True
 
 
 def _status(agent: str, given: str | None) -> str:

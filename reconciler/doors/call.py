@@ -224,7 +224,7 @@ def _over(path: str, ask: _Ask, settings: usage.Settings, job: Job) -> int:
     try:
         line = lines.Line(path)
     except OSError as error:
-        why = _unserved(path) if _inside() else bridge.why_not(path, settings.config)
+        why = bridge.of_session(path) if _inside() else bridge.why_not(path, settings.config)
         raise client.NoController(f"cannot call {what}: {why}") from error
     try:
         return job(line)
@@ -236,13 +236,6 @@ def _over(path: str, ask: _Ask, settings: usage.Settings, job: Job) -> int:
         return _failed(f"{what} was not answered: {fault}")
     finally:
         line.close()
-
-
-def _unserved(path: str) -> str:
-    """Why nobody answers in a session: its folder goes with it, and stays where only the controller went."""
-    if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - pathlib is a third of a call
-        return "the session is over"
-    return f"nobody listens at {path}: where no controller runs, the session goes on once one does"
 
 
 def _failed(why: str) -> int:

@@ -27,6 +27,9 @@ _COULD_NOT = {
     "reconcile",
     "daemon run",
 }  # 2 means "could not run"
+# What is of use where neither the controller nor its folders are seen: the services, and files by themselves.
+_IN_SANDBOX = {"call", "validate", "fmt", "convert", "init", "new", "explain"}
+_SANDBOXED = "HANDLER_SANDBOX"
 _LOOKS = {"validate", "diff", "plan"}
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
@@ -87,6 +90,8 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
         return 0
     if command == "help":
         return _run(settings, [*rest, "--help"])
+    if os.environ.get(_SANDBOXED) and command not in _IN_SANDBOX and not {"-h", "--help"} & set(rest):
+        raise usage.Stopped(_outside(command))
     if command in _TABLES and not {"-w", "--watch"} & set(rest):
         return _told_of(settings, command, rest)
     if command in ("call", "run"):
@@ -96,6 +101,15 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
     if command not in _known():
         raise usage.Usage(usage.unknown(command))
     return _in_one_go(settings, command, rest) if command in _LOOKS else _by_click(settings, words)
+
+
+def _outside(command: str) -> str:
+    if command not in _known():
+        raise usage.Usage(usage.unknown(command))
+    return (
+        f"this is inside an agent's sandbox, where '{command}' finds neither the controller nor its files: "
+        "of Handler's programs 'handler call' and 'handler-service' work here; run the others outside"
+    )
 
 
 def _by_click(settings: usage.Settings, words: list[str]) -> int:
@@ -154,6 +168,8 @@ def _told(fault: Exception, command: str, settings: usage.Settings) -> int:
     code = 2 if command in _COULD_NOT else 1
     if isinstance(fault, usage.Stopped):
         sys.stderr.write(f"handler: {fault}\n")
+        if os.environ.get(_SANDBOXED) and command in _IN_SANDBOX - {"call"}:
+            sys.stderr.write(f"handler: {_outside(command)}\n")
         return code
     if isinstance(fault, OSError):
         where = f": {fault.filename}" if fault.filename else ""

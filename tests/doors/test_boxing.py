@@ -173,7 +173,7 @@ def test_its_environment_is_what_is_listed_and_no_descriptor_comes_along(
     assert (kept.pop("ONE"), kept.pop("HANDLER_SESSION"), kept.pop("TERM")) == ("1=1", "abc", "xterm")
     assert kept["LC_TIME"] == "C"
     assert {name for name in kept if not name.startswith("LC_")} == {
-        "HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER",
+        "HANDLER_SANDBOX", "HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER",
     }  # fmt: skip
     assert found["fds"] == []
     assert not found["third"] or found["third"].startswith("/proc/")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.control import folders
 from tests.doors import fakes
 from tests.doors.conftest import World
 
@@ -253,13 +254,30 @@ def test_an_input_that_is_no_text_is_refused_before_anything_is_called(world: Wo
     assert "NaN is no number in JSON" in json_fault.err
 
 
-def test_in_a_session_that_nobody_serves_it_says_whether_it_is_over(world: World) -> None:
-    folder = world.run / "s" / "abc"
-    folder.mkdir(parents=True)
+def test_in_a_session_that_nobody_serves_it_says_whether_it_is_over_and_what_to_do(world: World) -> None:
+    folder, written = world.run / "s" / "abc", world.state / "sessions" / "abc.json"
+    written.parent.mkdir(parents=True)
+    written.touch()
+    world.run.mkdir()
+    folders.claim(world.config, world.run)
     ask = ("call", "ocr_extract", "path=a.png")
-    waits = world.handler(*ask, HANDLER_SERVICES=str(folder / "services.sock"))
-    folder.rmdir()
-    over = world.handler(*ask, HANDLER_SERVICES=str(folder / "services.sock"))
-    assert (waits.code, over.code) == (1, 1)
-    assert "the session goes on once one does" in waits.err
-    assert over.err == "handler: cannot call ocr_extract: the session is over\n"
+    inside = {"HANDLER_SERVICES": str(folder / "services.sock"), "HANDLER_SESSION": "abc"}
+    away = world.handler(*ask, **inside)  # as where the run folder does not outlive the controller
+    folder.mkdir(parents=True)
+    assert world.handler(*ask, **inside) == away
+    with fakes.served(world.run / "control.sock", {}):
+        late = world.handler(*ask, **inside)
+        written.unlink()
+        over = world.handler(*ask, **inside)
+    boxed = world.handler(*ask, **inside, HANDLER_SANDBOX="1")
+    assert {one.code for one in (away, late, over, boxed)} == {1}
+    assert away.err == (
+        "handler: cannot call ocr_extract: no controller runs for ~/config: start one with "
+        "'handlerd -c ~/config'; the session goes on then\n"
+    )
+    assert "try again" in late.err
+    assert over.err == (
+        "handler: cannot call ocr_extract: session 'abc' is over: unset HANDLER_SESSION HANDLER_SERVICES "
+        "HANDLER_CAPABILITIES, or open a new one with 'handler session open AGENT'\n"
+    )
+    assert "either no controller runs" in boxed.err

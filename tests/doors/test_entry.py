@@ -321,3 +321,22 @@ def test_json_is_data_and_talk_is_not_in_it(world: World) -> None:
     told = json.loads(world.handler("status", "-o", "json").out)
     assert told["controllerLives"] is True
     assert [one["name"] for one in told["objects"]] == ["clerk"]
+
+
+@pytest.mark.parametrize(
+    "words", [["status"], ["sessions"], ["apply"], ["run", "clerk"], ["daemon", "run"]], ids=" ".join
+)
+def test_inside_a_sandbox_it_is_said_which_commands_work(world: World, words: list[str]) -> None:
+    ran = world.handler(*words, HANDLER_SANDBOX="1")
+    assert (ran.code in (1, 2), ran.out) == (True, "")
+    assert "'handler call' and 'handler-service' work here" in ran.err
+    assert world.handler(*words[:1], "--help", HANDLER_SANDBOX="1").code == 0
+    wrong = world.handler("statsu", HANDLER_SANDBOX="1")
+    assert (wrong.code, "did you mean 'status'?" in wrong.err) == (2, True)
+
+
+def test_inside_a_sandbox_files_are_judged_and_what_is_not_there_is_explained(world: World) -> None:
+    assert world.handler("init", "config", HANDLER_SANDBOX="1").code == 0
+    assert world.handler("validate", "config", HANDLER_SANDBOX="1").code == 0
+    ran = world.handler("validate", "nowhere", HANDLER_SANDBOX="1")
+    assert (ran.code, "this is inside an agent's sandbox" in ran.err) == (2, True)
