@@ -163,6 +163,15 @@ def _wrong(text: str) -> int:
     return 2
 
 
+def _nowhere() -> str:
+    """What is wrong where no file is named: the folder that we are in may have been removed under us."""
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib costs more than all the rest
+    except OSError:
+        return ' (the folder that you are in was removed; cd "$PWD" where it was made anew, else elsewhere)'
+    return ""
+
+
 def _told(fault: Exception, command: str, settings: usage.Settings) -> int:
     """Say in one sentence what ended a command. Facts say it themselves; a fault of ours goes to a file."""
     code = 2 if command in _COULD_NOT else 1
@@ -172,7 +181,7 @@ def _told(fault: Exception, command: str, settings: usage.Settings) -> int:
             sys.stderr.write(f"handler: {_outside(command)}\n")
         return code
     if isinstance(fault, OSError):
-        where = f": {fault.filename}" if fault.filename else ""
+        where = f": {fault.filename}" if fault.filename else _nowhere()
         sys.stderr.write(f"handler: cannot go on: {fault.strerror or fault}{where}\n")
         return code
     sys.stderr.write(f"handler: '{command}' met a fault of its own; the details are in {_kept()}\n")

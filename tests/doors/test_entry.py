@@ -55,6 +55,9 @@ def imported(world: World, *arguments: str) -> set[str]:
     return set(done.stderr.rpartition("\n")[2].split("|"))
 
 
+CHECKOUT = Path(__file__).parents[2]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -206,6 +209,19 @@ def test_streams_that_are_closed_are_no_fault(world: World, words: str, code: in
     )  # fmt: skip
     assert (ran.returncode, "Traceback" in ran.stderr) == (code, False), ran.stderr
     assert bool(ran.stdout) == (words == "--help" and ">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.parametrize("words", ["status", "validate", "get agents", "run a -- true"])
+def test_a_shell_in_a_folder_that_was_removed_is_told_so(world: World, words: str) -> None:
+    (world.root / "gone").mkdir()
+    program = "import sys; from reconciler.doors import entry; sys.exit(entry.main())"
+    ran = subprocess.run(
+        ["sh", "-c", f'cd gone && rmdir ../gone && exec "$0" -P -c "{program}" {words}', sys.executable],
+        env=world.env(PYTHONPATH=str(CHECKOUT)), cwd=world.root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode in (1, 2), ran.stderr
+    assert ran.stderr.count("\n") == 1, ran.stderr
+    assert "the folder that you are in was removed" in ran.stderr
 
 
 def test_shared_options_stand_before_or_after_the_command() -> None:
