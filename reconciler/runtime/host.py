@@ -106,6 +106,16 @@ def readable(path: str) -> sandbox.Need:
     return sandbox.Need(mounts=tuple((real, place) for place in inside))
 
 
+def deno(inside: str) -> sandbox.Need:
+    """The deno beside this python (a package has it), else the system's, shown at ``inside``; Missing."""
+    beside = Path(sys.executable).parent / "deno"
+    found = beside if os.access(beside, os.X_OK) else _program("deno")
+    if found is None:
+        raise Missing("deno is not installed: pip install deno into Handler's environment, or install it")
+    real = found.resolve()
+    return sandbox.Need(mounts=((str(real), inside), *executable(real).mounts))
+
+
 def certificates() -> sandbox.Need | None:
     """The bundle of certificates that this machine trusts, at one place inside; None when there is none."""
     found = next((path for path in _BUNDLES if Path(path).is_file()), None)

@@ -1,9 +1,10 @@
 """What runs inside a sandbox, by runtime: the file that our boot executes, its arguments, what it needs.
 
-A python connector is its own file. A program that listens on a path (``command``) runs behind the kit's
-launcher, a server of standard input and output (``mcp``) behind its wrapper. The first word of a command is
-``python`` (the sandbox's interpreter), a script of the connector's own environment, a file of its folder, an
-absolute path below ``sandbox.read``, or a program of the system: never looked up in a person's PATH.
+A python connector is its own file. A script of deno's or a program that listens on a path (``command``) runs
+behind the kit's launcher, a server of standard input and output (``mcp``) behind its wrapper. The first word
+of a command is ``python`` (the sandbox's interpreter), a script of the connector's own environment, a file of
+its folder, an absolute path below ``sandbox.read``, or a program of the system: never looked up in a person's
+PATH.
 """
 
 from dataclasses import dataclass
@@ -13,9 +14,12 @@ from reconciler.model.recipes import Recipe
 from reconciler.runtime import host
 from reconciler.runtime.sandbox import Need
 
-RUNTIMES = ("python", "command", "mcp")
+RUNTIMES = ("python", "command", "mcp", "deno")
 _BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.py"}
 _PYTHON = ("python", "python3")
+_LAUNCHER = _BEHIND["command"]
+_DENO = "/usr/bin/deno"  # inside, wherever it lies on the host
+_SOCKET = "/tmp/.handler/connector.sock"  # noqa: S108 - the launcher's, in the sandbox
 _AT_ONCE = ("PYTHONUNBUFFERED", "1")  # what a python program prints is in the log when it is printed
 
 
@@ -31,6 +35,8 @@ class Launch:
 
 def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
     """How a recipe's process begins. ``code`` and ``environment`` lie on the host; raises host.Missing."""
+    if recipe.runtime == "deno":
+        return _deno(recipe)
     if recipe.runtime not in _BEHIND:
         return Launch(recipe.entry)
     first, needs = _program(recipe, code, environment)
@@ -40,6 +46,19 @@ def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
         needs=needs,
         variables=(_AT_ONCE, *((("PYTHONPATH", "/env"),) if environment else ())),
     )
+
+
+def _deno(recipe: Recipe) -> Launch:
+    """A script of deno's, behind the launcher: it reads its folder and calls' files, and fetches nothing."""
+    variables = (("DENO_DIR", "/tmp/.deno"), ("DENO_NO_UPDATE_CHECK", "1"), ("NO_COLOR", "1"))  # noqa: S108
+    flags = (
+        *("--no-prompt", "--no-remote", "--no-npm", "--no-lock", "--cached-only", "--quiet", "--allow-env"),
+        "--allow-read=/app,/tmp,/run/connector,/run/secrets",
+        "--allow-write=/tmp,/run/connector/out",
+        f"--allow-net={','.join((f'unix:{_SOCKET}', *recipe.egress))}",
+    )
+    words = (_DENO, "run", *flags, f"/app/{recipe.entry}")
+    return Launch(_LAUNCHER, words, (host.deno(_DENO),), variables)
 
 
 def _program(

@@ -37,7 +37,7 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 
 # what is written, the object, the key that the condition names; serving without it would be wrong
 NEEDED = [
-    (bound(top='runtime = "deno"\nentry = "main.py"\n'), "connector/c", "runtime"),
+    (bound(top='runtime = "remote"\nurl = "https://mcp.example.com/mcp"\n'), "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (bound(FILLED, REQUIRED), "connector/c", "secretSlots.key"),
     (bound('conformance = { require = "live" }\n'), "binding/b", "conformance.require"),

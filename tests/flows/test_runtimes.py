@@ -3,7 +3,9 @@
 import contextlib
 import json
 import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -297,4 +299,77 @@ def test_a_server_without_the_mapped_tool_is_never_ready_and_its_log_says_why(pl
     wait_for(
         lambda: "has no tool transform; it has convert, say" in place.handler("logs", "acme-lacks").stdout,
         "the log says it",
+    )
+
+
+TYPESCRIPT = """type Asked = { id?: number; method: string; params: { arguments: Record<string, any> } };
+const path: string = Deno.env.get("HANDLER_CONNECTOR_SOCKET")!;
+
+async function tried(what: string): Promise<string> {
+  try {
+    if (what === "net") await fetch("http://127.0.0.1:3128/");
+    if (what === "import") await import("https://deno.land/x/y.ts");
+    if (what === "etc") await Deno.readTextFile("/etc/passwd");
+    if (what === "run") await new Deno.Command("/usr/bin/deno").output();
+    if (what === "ffi") Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {});
+    return "OPEN";
+  } catch (fault) {
+    return (fault as Error).name;
+  }
+}
+
+async function answer(asked: Asked): Promise<unknown> {
+  if (asked.method !== "tools/call") {
+    return { protocolVersion: "2025-11-25", capabilities: {}, serverInfo: { name: "d", version: "1" } };
+  }
+  const { mode, path, output } = asked.params.arguments;
+  if (!output) return { content: [], structuredContent: { text: await tried(mode) } };
+  const text = await Deno.readTextFile(`/run/connector/in/${path.blob}`);
+  await Deno.writeTextFile(`/run/connector/out/${output.blob}`, text.toUpperCase());
+  const files = { output: { blob: output.blob, size: text.length } };
+  return { content: [], structuredContent: { text }, _meta: { "ai.handler/files": files } };
+}
+
+for await (const wire of Deno.listen({ transport: "unix", path })) {
+  (async () => {
+    let held = "";
+    for await (const part of wire.readable.pipeThrough(new TextDecoderStream())) {
+      const lines = (held + part).split("\\n");
+      held = lines.pop()!;
+      for (const line of lines) {
+        const asked: Asked = JSON.parse(line);
+        if (asked.id === undefined) continue;
+        const said = { jsonrpc: "2.0", id: asked.id, result: await answer(asked) };
+        await wire.write(new TextEncoder().encode(JSON.stringify(said) + "\\n"));
+      }
+    }
+  })();
+}
+"""
+WALLED = ("net", "import", "etc", "run", "ffi")
+deno_is_here = (Path(sys.executable).parent / "deno").exists() or shutil.which(
+    "deno", path="/usr/local/bin:/usr/bin"
+)
+
+
+@pytest.mark.skipif(not deno_is_here, reason="no deno: pip install deno")
+def test_a_script_of_denos_serves_with_files_and_is_let_nowhere_else(place: House) -> None:
+    connect(place, "script", "deno", "", **{"main.ts": TYPESCRIPT})
+    (place.inbox / "low.txt").write_text("low")
+    with contextlib.closing(Agent(place, "script")) as agent:
+        found = agent.ask("probe_file", mode="x", path="low.txt", output="high.txt")
+        assert found == {"text": "low"}
+        assert (place.inbox / "high.txt").read_text() == "LOW"
+        said = {mode: agent.ask(mode=mode)["text"] for mode in WALLED}
+        assert said == {**dict.fromkeys(WALLED, "NotCapable"), "import": "TypeError"}
+
+
+@pytest.mark.skipif(bool(deno_is_here), reason="deno is here")
+def test_without_deno_a_connector_of_its_says_what_to_install(place: House) -> None:
+    connect(place, "script", "deno", "", **{"main.ts": TYPESCRIPT})
+    with contextlib.closing(Agent(place, "script")) as agent:
+        assert agent.ask(mode="x") == UNAVAILABLE
+    wait_for(
+        lambda: "pip install deno" in place.condition("binding", "acme-script", "Ready").get("message", ""),
+        "the condition says it",
     )
