@@ -16,7 +16,7 @@ from reconciler.admission.wiring import choice_problems, choices, waits
 from reconciler.model import hosts
 from reconciler.model.inventory import Resource
 from reconciler.model.names import Kind, ObjectRef
-from reconciler.model.problems import Path, Problem, Span, quoted
+from reconciler.model.problems import Path, Problem, Severity, Span, quoted
 from reconciler.model.resources import Agent, Project
 
 
@@ -161,6 +161,17 @@ def sandbox_reaches_exact_hosts(view: View, agent: Resource[Agent]) -> Iterator[
             mend="write host:port, like 'api.example.com:443'",
             at=Span(agent.file),
             path=("sandbox", "egress", index),
+            about=agent.ref,
+        )
+    for index, what, why, mend in hosts.doubts(agent.spec.sandbox.egress):
+        yield Problem(
+            code="A228",
+            what=what,
+            why=why,
+            mend=mend,
+            at=Span(agent.file),
+            path=("sandbox", "egress", index),
+            severity=Severity.WARNING,
             about=agent.ref,
         )
 

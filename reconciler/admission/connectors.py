@@ -7,6 +7,7 @@ read-only, so what matters is that the folder is plain files, that everything in
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from reconciler.admission import commands, mappings, slots
 from reconciler.admission.slots import Words, problem
@@ -14,7 +15,7 @@ from reconciler.admission.view import View, inside, nearest, whole_path
 from reconciler.model import hosts
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
-from reconciler.model.problems import Problem, Span, listed, quoted
+from reconciler.model.problems import Problem, Severity, Span, listed, quoted
 from reconciler.model.resources import Connector
 
 LOCK = "requirements.lock"
@@ -112,6 +113,9 @@ def egress_names_exact_hosts(view: View, connector: Resource[Connector]) -> Iter
             "write host:port, like 'api.example.com:443'",
         )
         yield problem(connector, ("egress", index), "C217", words)
+    for index, *doubt in hosts.doubts(connector.spec.egress):
+        doubted = problem(connector, ("egress", index), "C219", Words(*doubt))
+        yield replace(doubted, severity=Severity.WARNING)
 
 
 def something_is_implemented(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
@@ -164,12 +168,18 @@ def entry_lies_inside(view: View, connector: Resource[Connector]) -> Iterator[Pr
         return
     outside = file.startswith("/") or ".." in file.split("/")
     near = nearest(file, inside(connector))
+    named = bool(connector.spec.entry)
+    if named or not near:
+        mend = f"write {quoted(near)}" if near else f"add {_ENTRIES[runs]}"
+    else:
+        mend = f'write entry = "{near}", or add {file}'
     words = Words(
         f"the entry {quoted(file)} {'lies outside the folder' if outside else 'is not in the folder'}",
         "only the connector's own folder is mounted into its sandbox",
-        f"write {quoted(near)}" if near else f"add {_ENTRIES[runs]}",
+        mend,
     )
-    yield problem(connector, ("entry",) if connector.spec.entry else (), "C207", words)
+    path = ("entry",) if named else ("runtime",) if connector.spec.runtime else ()
+    yield problem(connector, path, "C207", words)
 
 
 def requirements_are_hashed(view: View, connector: Resource[Connector]) -> Iterator[Problem]:

@@ -226,7 +226,9 @@ def _first(validator: jsonschema_rs.Draft202012Validator, instance: object) -> s
 
 
 def _outside(validator: jsonschema_rs.Draft202012Validator, instance: object, whole: str) -> str:
-    """The first fault by the schema's own names: a name of the instance could hold payload."""
+    """The first fault by the schema's own names: a name of the instance could hold payload, so of a field
+    that is too many it is said only where it has the form in which programs name theirs.
+    """
     error = _first_error(validator, instance)
     if error is None:
         return f"{whole} breaks its schema"
@@ -234,9 +236,15 @@ def _outside(validator: jsonschema_rs.Draft202012Validator, instance: object, wh
     match error.kind:
         case jsonschema_rs.ValidationErrorKind.Required(property=name):
             return f"{where}: {name} is missing"
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
+            plain = next((f" ('{name}')" for name in map(str, names) if _PLAIN.fullmatch(name)), "")
+            return f"{where} {_rule(error.schema_path)}{plain}"
         case _:
             pass
     return f"{where} {_rule(error.schema_path)}"
+
+
+_PLAIN = re.compile(r"[a-z][a-z]{0,15}([_A-Z][a-z]{1,15}){0,2}")
 
 
 def _rule(schema_path: Sequence[object]) -> str:

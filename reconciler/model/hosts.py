@@ -9,7 +9,7 @@ refused. A name beyond ASCII is written in its ``xn--`` form (RFC 5891).
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -76,6 +76,25 @@ def faults(listed: Iterable[str]) -> Iterator[tuple[int, str]]:
             Target.parse(text)
         except ValueError as fault:
             yield index, str(fault)
+
+
+def doubts(listed: Sequence[str]) -> Iterator[tuple[int, str, str, str]]:
+    """The entries of an allow-list that will hardly do what is meant: which, what, why and the mend."""
+    for index, text in enumerate(listed):
+        try:
+            target = Target.parse(text)
+        except ValueError:
+            continue  # one of ``faults``
+        here = f"127.0.0.1:{target.port}"
+        if target.host.rpartition(".")[2] == "localhost" and not {here, f"[::1]:{target.port}"} & {*listed}:
+            why = "no name may lead to this machine's own servers: an address is listed itself"
+            yield index, f"'{text}' cannot be reached", why, f"write '{here}'"
+        elif target.host in _TELLTALES or (target.address is not None and target.address.is_link_local):
+            why = "a cloud tells its machines' keys at such an address to whoever asks"
+            yield index, f"'{text}' is the machine's own affair", why, "delete it, unless just that is meant"
+
+
+_TELLTALES = ("168.63.129.16", "100.100.100.200", "fd00:ec2::254", "metadata.google.internal")
 
 
 def host_of(text: str) -> str:

@@ -211,9 +211,11 @@ def _with_files(
 def judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
     """What a connector's reply comes to: its codes against the list, its answer against the schema."""
     if not isinstance(reply, Result):
-        # A code that the interface does not list would be the vendor's word.
-        code = reply.code if reply.code in contract.errors else "unavailable"
-        return Refused(code, diagnostic=reply.diagnostic or reply.code)
+        if reply.code in contract.errors or reply.code == "unavailable":
+            return Refused(reply.code, diagnostic=reply.diagnostic or reply.code)
+        # A code that the interface does not list would be the vendor's word: the operator alone hears it.
+        why = f"answered the error '{reply.code}', which {contract.interface} does not list"
+        return Refused("unavailable", diagnostic=f"{why}: {reply.diagnostic}" if reply.diagnostic else why)
     fault = tool.output_fault(reply.structured)
     if fault is None and not (tool.is_shallow_out or strict.fits(reply.structured, _LEVELS)):
         fault = strict.TOO_DEEP

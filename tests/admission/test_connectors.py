@@ -145,6 +145,26 @@ ROWS = [
         fix=(C, "2130706433:443", "api.example.com:443"),
     ),
     bad(
+        "C219",
+        top('egress = ["b.example:443", "localhost:8099"]\n'),
+        "egress[1]",
+        "'localhost:8099' cannot be reached",
+        "write '127.0.0.1:8099'",
+        fix=(C, "localhost:8099", "127.0.0.1:8099"),
+        warning=True,
+    ),
+    bad(
+        "C207",
+        {
+            C: build.CONNECTOR.format(name="c", implements='"ocr/v1"') + 'runtime = "python"\n',
+            "connectors/c/man.py": "",
+        },
+        "runtime",
+        "the entry 'main.py' is not in the folder",
+        'write entry = "man.py", or add main.py',
+        fix=(C, "", 'entry = "man.py"'),
+    ),
+    bad(
         "C201",
         connector("c", "orc/v1"),
         "implements[0]",

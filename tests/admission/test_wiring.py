@@ -524,6 +524,26 @@ AGENTS = [
         "write host:port, like 'api.example.com:443'",
         (A, "api.example.com.:443", "api.example.com:443"),
     ),
+    Bad(
+        "A228",
+        agent("a", 'sandbox.egress = ["b.example:443", "dev.localhost:8099"]\n'),
+        A,
+        "sandbox.egress[1]",
+        "'dev.localhost:8099' cannot be reached",
+        "write '127.0.0.1:8099'",
+        (A, "dev.localhost:8099", "127.0.0.1:8099"),
+        warning=True,
+    ),
+    Bad(
+        "A228",
+        agent("a", 'sandbox.egress = ["169.254.169.254:80"]\n'),
+        A,
+        "sandbox.egress[0]",
+        "'169.254.169.254:80' is the machine's own affair",
+        "delete it, unless just that is meant",
+        agent("a", "sandbox.egress = []\n"),
+        warning=True,
+    ),
 ]
 
 

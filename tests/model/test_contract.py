@@ -41,7 +41,11 @@ def test_a_fault_of_an_answer_names_the_schema_s_fields_and_none_of_the_answer_s
     tool = Tool(
         {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": shape}, kind="call", effect="none"
     )
-    assert tool.output_fault({"pages": [{"CANARY": 1}]}) == "pages[] has a field that is not in the schema"
+    for name in ("CANARY", "a canary sings", "c" * 17, "ab12"):
+        fault = tool.output_fault({"pages": [{name: 1}]})
+        assert fault == "pages[] has a field that is not in the schema", "what could be payload is not said"
+    fault = tool.output_fault({"mediaType": 1})
+    assert fault == "the answer has a field that is not in the schema ('mediaType')"
     assert tool.output_fault({"CANARY": 1}) == "the answer has a field that is not in the schema"
     assert tool.output_fault({"pages": "CANARY"}) == "pages has the wrong type"
     assert tool.output_fault({"pages": []}) is None
