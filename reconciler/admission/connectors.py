@@ -114,7 +114,7 @@ def egress_names_exact_hosts(view: View, connector: Resource[Connector]) -> Iter
         )
         yield problem(connector, ("egress", index), "C217", words)
     for index, *doubt in hosts.doubts(connector.spec.egress):
-        doubted = problem(connector, ("egress", index), "C219", Words(*doubt))
+        doubted = problem(connector, ("egress", index), "C224", Words(*doubt))
         yield replace(doubted, severity=Severity.WARNING)
 
 

@@ -145,7 +145,7 @@ ROWS = [
         fix=(C, "2130706433:443", "api.example.com:443"),
     ),
     bad(
-        "C219",
+        "C224",
         top('egress = ["b.example:443", "localhost:8099"]\n'),
         "egress[1]",
         "'localhost:8099' cannot be reached",
