@@ -75,6 +75,7 @@ def run(
     box, scope, program = _box(wish, opened, (program, given), egress=listed)
     if not quiet:
         _say_where(box)
+        sys.stderr.write(_writable(opened.get("scope")))
     attempts = Attempts(partial(_post, str(opened["config"]), str(opened.get("session"))))
     proxy = Proxy(Allow(listed), attempts.note)
 
@@ -240,6 +241,20 @@ def _say_where(box: Box) -> None:
     if box.cwd != os.path.realpath("."):
         shown = usage.path_shown(box.cwd, anywhere=True)
         sys.stderr.write(f"handler: it starts in {shown}, since here is not in its sandbox\n")
+
+
+def _writable(given: object) -> str:
+    """What a person should know of a scope that lets files be made: tools keep to that, a sandbox cannot."""
+    folders = (
+        [str(one["path"]) for one in given if one["access"] == "create"] if isinstance(given, list) else []
+    )
+    shown = ", ".join(usage.path_shown(one, anywhere=True) for one in dict.fromkeys(folders))
+    if not shown:
+        return ""
+    return (
+        f"handler: inside, files of {shown} can also be overwritten and deleted; what must stay as it is "
+        'needs access = "read" in the agent\'s scope\n'
+    )
 
 
 def _post(config: str, session: str, attempts: Sequence[Mapping[str, object]]) -> None:

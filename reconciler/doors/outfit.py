@@ -7,7 +7,9 @@ have to pass on, it is told.
 """
 
 import os
+import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ from reconciler.harness.rendering import Rendered
 from reconciler.model.names import InterfaceRef
 
 _PRIVATE = "harness"  # the folder below the session's own
+_PROMPTS = ("bash", "dash", "fish", "ksh", "nu", "screen", "sh", "tmux", "zellij", "zsh")
+_SCRIPT_BYTES = 65_536  # what a wrapper that a person wrote is shorter than
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,33 @@ def fitted(opened: Mapping[str, object], words: Sequence[str], config: str) -> O
     command = rendering.command(told, words)
     if command is not None:
         return Outfit(command, environment, _untold(harness if words else own, opened))
-    passed = shlex.join(told.arguments)
-    note = f"'{words[0]}' is not '{told.program}': where it starts that, it should pass on: {passed}"
-    return Outfit(tuple(words), environment, note)
+    note = f"If '{words[0]}' starts {told.program}, give {told.program}: {shlex.join(told.arguments)}"
+    return Outfit(tuple(words), environment, note if _may_start(words, told.program) else "")
+
+
+def _may_start(words: Sequence[str], program: str) -> bool:
+    """Whether a command is likely to start a program: its line names it, a script that its line names does,
+    or it is a shell or terminal in which a person types what comes next.
+    """
+    names = re.compile(rf"(?<![\w.-]){re.escape(program)}(?![\w.-])")
+    if len(words) == 1 and os.path.basename(words[0]) in _PROMPTS:  # noqa: PTH119 - a word, not a path yet
+        return True
+    if any(names.search(word) for word in words[1:]):
+        return True
+    scripts = (shutil.which(words[0]) or "", *words[1:])
+    return any(names.search(_script(one)) for one in scripts)
+
+
+def _script(path: str) -> str:
+    """The beginning of a script that a person could have written; "" of what is none."""
+    try:
+        if not path or not Path(path).is_file():
+            return ""
+        with Path(path).open("rb") as file:
+            start = file.read(_SCRIPT_BYTES)
+    except (OSError, ValueError):
+        return ""
+    return start.decode(errors="replace") if start.startswith(b"#!") else ""
 
 
 def _untold(harness: str, opened: Mapping[str, object]) -> str:

@@ -29,8 +29,9 @@ arguments of this run alone. Other programs find them by HANDLER_SERVICES (one s
 HANDLER_SESSION and HANDLER_CAPABILITIES (a file that says what is served, and how it stands);
 'handler call' and 'handler-service' inside use that session without being told.
 
-  --sandbox   CMD sees the agent's scope, its own installation and the system's programs; a private, empty
-              home; none of your variables, and no network but the hosts of the agent's sandbox.egress
+  --sandbox   CMD sees the agent's scope (where that is not of access "read", it can also overwrite and
+              delete), its own installation and the system's programs; a private, empty home; none of
+              your variables, and no network but the hosts of the agent's sandbox.egress
   --ro PATH   shows one more file or folder in it, to be read
   --env NAME  gives it one of your variables, or NAME=VALUE
 

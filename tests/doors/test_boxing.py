@@ -54,6 +54,7 @@ class Stage:
         (self.state / "ledger").write_text("canary-4711")
         self.scope: list[dict[str, str]] = [{"path": str(self.work), "access": "create"}]
         self.egress: list[str] = []
+        self.quiet = True
 
     def close(self) -> None:
         self.control.close()
@@ -69,7 +70,7 @@ class Stage:
         }
         program = shutil.which(words[0]) or words[0]
         wish = boxing.Wish(tuple(read), tuple(kept))
-        return boxing.run(wish, opened, (program, words, given), quiet=True)
+        return boxing.run(wish, opened, (program, words, given), quiet=self.quiet)
 
     def inside(self, code: str, **more: Any) -> dict[str, Any]:
         """What the code put into ``found``."""
@@ -147,6 +148,21 @@ def test_it_writes_where_the_scope_lets_it_and_nowhere_else(stage: Stage) -> Non
     assert {word for word in found.values() if word == "None"} == set(), found
     assert sorted(path.name for path in stage.base.iterdir()) == before
     assert (stage.work / "report.json").stat().st_uid == os.geteuid()
+
+
+def test_it_is_said_that_what_a_service_keeps_a_program_inside_can_delete(
+    stage: Stage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (stage.work / "original").touch()
+    stage.quiet = False
+    assert stage.run("rm", "original") == 0
+    assert not (stage.work / "original").exists()
+    said = capfd.readouterr().err
+    assert f"files of {stage.work} can also be overwritten and deleted" in said
+    assert 'access = "read"' in said
+    stage.scope[0]["access"] = "read"
+    assert stage.run("true") == 0
+    assert capfd.readouterr().err == ""
 
 
 def test_its_environment_is_what_is_listed_and_no_descriptor_comes_along(

@@ -182,8 +182,32 @@ def test_a_harness_that_is_not_installed_is_named(world: World) -> None:
 
 
 def test_a_wrapper_gets_the_variables_and_is_told_which_arguments_to_pass_on(world: World) -> None:
+    wrapper = program(world, "wrapper")
+    Path(wrapper).write_text('#!/bin/sh\nexec claude "$@"\n')
     with fakes.served(world.run / "control.sock", opened(world, "claude-code")):
-        done, became = ran(world, "clerk", "--", program(world, "wrapper"), "x")
-    assert "is not 'claude': where it starts that, it should pass on: --mcp-config " in done.err
+        done, became = ran(world, "clerk", "--", wrapper, "x")
+    assert f"handler: If '{wrapper}' starts claude, give claude: --mcp-config " in done.err
     assert became.command[1:] == ["x"]
     assert became.environment["HANDLER_SESSION"] == "abc"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["sh"], True),
+        (["sh", "-c", "cd x && claude"], True),
+        (["env", "claude", "--resume"], True),
+        (["sh", "./starts.sh"], True),
+        (["sh", "-c", "make report"], False),
+        (["git", "status"], False),
+        (["true", "claude-notes.md"], False),
+        (["env", "python3", "no-claude.py"], False),
+    ],
+)
+def test_only_what_may_start_the_harness_is_told_what_to_pass_on(
+    world: World, words: list[str], told: bool
+) -> None:
+    Path(program(world, "starts.sh")).write_text("#!/bin/sh\nexec claude\n")
+    with fakes.served(world.run / "control.sock", opened(world, "claude-code")):
+        done, _ = ran(world, "clerk", "--", *words)
+    assert (done.code, "starts claude, give claude: --mcp-config" in done.err) == (0, told)
