@@ -81,6 +81,7 @@ def test_the_whole_suite_of_walls_and_life_holds_for_an_ordinary_user(base: Path
     if not user_namespaces(base):
         pytest.skip("this machine gives ordinary users no user namespaces: no connector could start for them")
     names = ("test_containment.py", "test_supervisor.py", "test_death.py", "test_netns.py")
+    names += ("test_secret_delivery.py",)
     files = [*(f"tests/runtime/{name}" for name in names), "tests/doors/test_boxing.py"]
     files += ["tests/control/test_leaving.py"]
     ran = as_nobody(base, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", *files)

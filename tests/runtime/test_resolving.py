@@ -16,6 +16,12 @@ from tests.runtime.rig import descendants
 
 pytestmark = pytest.mark.anyio
 
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 VALUE = "sk-CANARY-4bd91f06"
 
 
@@ -211,8 +217,8 @@ async def test_a_credential_of_the_unit_is_read_by_its_name_alone(
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     assert "LoadCredential" in (await fault(use("systemd", "key"))).fault
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    (tmp_path / "key").touch(mode=0o440)
     (tmp_path / "key").write_text(VALUE)
+    (tmp_path / "key").chmod(0o440)
     assert await found(use("systemd", "key")) == VALUE.encode()
     assert (await fault(use("systemd", "none"))).fault == "there is no such file"
     assert (await fault(use("systemd", "../key"))).fault == "a credential's name is a file's name"

@@ -12,6 +12,12 @@ from tests.runtime.rig import descendants, pinned, rig, run
 
 pytestmark = pytest.mark.anyio
 
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 VALUE = "sk-CANARY-4bd91f06/+z"
 LOOK = """
 import os
