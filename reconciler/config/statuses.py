@@ -44,6 +44,8 @@ class ObjectRow(Document):
     """Whether its newest form is in force."""
     late: str
     """Why it is not, for people, or empty."""
+    drifted: str
+    """What is not as it was left, with its reason, for people, or empty."""
     used_by: list[str]
     """Objects that use it, as KIND/NAME."""
 

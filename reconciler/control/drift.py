@@ -25,7 +25,8 @@ class Found:
     """One thing that is not as it was left.
 
     ``about`` names the objects that it belongs to, none for what is the configuration's. ``mend`` puts it
-    right and returns "", or says why it is not right yet. ``own``: a record of the controller.
+    right and returns "", or says why it is not right yet. ``own``: a record of the controller. ``hint`` is
+    what a person can do, where only a person can; it is told with the message.
     """
 
     reason: Reason
@@ -33,6 +34,12 @@ class Found:
     about: tuple[ObjectRef, ...]
     mend: Mend
     own: bool = False
+    hint: str = ""
+
+    @property
+    def words(self) -> str:
+        """All that is told of it when it is found."""
+        return " · ".join(filter(None, (self.message, self.hint)))
 
     @property
     def key(self) -> Hashable:
@@ -86,7 +93,7 @@ class Drift:
         """What is new, and what is over without our doing, or since we began to put it right."""
         for key, one in found.items():
             if key not in self._open:
-                self._event(one, "Warning", one.reason, one.message)
+                self._event(one, "Warning", one.reason, one.words)
         for key, one in self._open.items():
             if key not in there:
                 self._event(one, "Normal", "DriftCorrected", f"{one.message}: that is over")
@@ -105,7 +112,7 @@ class Drift:
         before = self.objects, self.configuration
         lines: dict[ObjectRef | None, list[tuple[Reason, str]]] = {}
         for key, one in self._open.items():
-            words = " · ".join(filter(None, (one.message, self._whys.get(key))))
+            words = " · ".join(filter(None, (one.words, self._whys.get(key))))
             for ref in (one.about if one.own else told(one, self._wish)) or (None,):
                 lines.setdefault(ref, []).append((one.reason, words))
         self.configuration = _condition(lines.pop(None, []))

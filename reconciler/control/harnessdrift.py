@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.control import harnessfiles
-from reconciler.control.drift import Found, Mend
+from reconciler.control.drift import Found
 from reconciler.harness import harnesses, wishes
 from reconciler.harness.harnesses import HARNESSES, Harness
 from reconciler.harness.ledger import Ledger, User
@@ -73,7 +73,9 @@ class HarnessDrift:
             about = tuple(ObjectRef(Kind.AGENT, name) for name in _names(odd.users) if name in agents)
             if about:
                 message = f"{odd.path}: {odd.how}"
-                yield Found("HarnessEdited", message, about, _only_told(odd.users[0], "--write --force"))
+                yield _told(
+                    message, about, _mend(odd.users[0], "--write --force", "--keep in place of --force")
+                )
 
     def _behind(self, agents: Collection[str], served: Served) -> Iterator[Found]:
         """Files that name other services than the agent has now, or name them otherwise."""
@@ -82,11 +84,11 @@ class HarnessDrift:
             for user, entries in shared.by.items():
                 if user.agent not in agents:
                     message = f"{path}: agent '{user.agent}', for whom it was written, is no more"
-                    yield Found("HarnessEdited", message, (), _only_told(user, "--remove"), own=True)
+                    yield _told(message, (), _mend(user, "--remove"))
                 elif path not in odd and user.agent in served:
                     about = (ObjectRef(Kind.AGENT, user.agent),)
                     for how in _differences(HARNESSES[shared.harness], entries, served[user.agent]):
-                        yield Found("HarnessEdited", f"{path}: {how}", about, _only_told(user, "--write"))
+                        yield _told(f"{path}: {how}", about, _mend(user, "--write"))
 
 
 def _differences(row: Harness, written: Entries, served: Mapping[str, float]) -> Iterator[str]:
@@ -110,15 +112,21 @@ def _names(users: tuple[User, ...]) -> list[str]:
     return list(dict.fromkeys(user.agent for user in users))
 
 
-def _only_told(user: User, act: str) -> Mend:
-    """Nothing is put right; why not, and what a person can type."""
+def _told(message: str, about: tuple[ObjectRef, ...], hint: str) -> Found:
+    """What is told and never put right; what is of no agent any more is the controller's to tell."""
+    return Found("HarnessEdited", message, about, _left, own=not about, hint=hint)
+
+
+async def _left() -> str:
+    return "it is never written over by itself"
+
+
+def _mend(user: User, act: str, keep: str = "") -> str:
+    """What a person can type: ``act`` puts it right, ``keep`` has it left as it is from now on."""
     harness = "" if act == "--remove" else f" --harness {user.harness}"
     words = f"handler render {user.agent}{harness} {act} --into {shlex.quote(user.project)}"
-
-    async def mend() -> str:
-        return f"`{words}` puts it right"
-
-    return mend
+    told = f"`{words}` puts it right"
+    return f"{told}; {keep} leaves it as it is, as yours" if keep else told
 
 
 def _data(path: str) -> bytes | None:

@@ -379,6 +379,7 @@ def _row(status: ObjectStatus) -> dict[str, Any]:
         "column": first.get("column") or 0,
         "synced": _truth(status.conditions, "Synced").status,
         "late": _late(status),
+        "drifted": _drifted(status),
         "usedBy": status.used_by,
     }
 
@@ -389,6 +390,12 @@ def _late(status: ObjectStatus) -> str:
     if synced.status != "False":
         return ""
     return admitted.message if admitted.status == "False" and admitted.message else synced.message
+
+
+def _drifted(status: ObjectStatus) -> str:
+    """What is not as the controller left it, with its reason, or ""."""
+    told = _truth(status.conditions, "Drifted")
+    return f"{told.reason}: {told.message}" if told.type == "Drifted" and told.status == "True" else ""
 
 
 def _summary(

@@ -118,11 +118,13 @@ def screen(seen: Standing, paint: columns.Paint, *, wide: bool = False, room: in
 def _rows(seen: Standing, *, fold: bool) -> list[tuple[list[str], str]]:
     """A row and its colour for each object and stray file: what is not as it should be comes first."""
     rows = [_row(one) for one in seen.objects if not _fine(one)]
+    rows += [_row(one) for one in seen.objects if _fine(one) and one.get("drifted")]
     for one in seen.problems:
         mark, colour = ("!", "yellow") if one.get("severity") == "warning" else ("✗", "red")
         row = [mark, str(one.get("file")), str(one.get("code")), str(one.get("what")), _place(one)]
         rows.append((row, colour))
-    return rows if fold else rows + [_row(one) for one in seen.objects if _fine(one)]
+    plain = [one for one in seen.objects if _fine(one) and not one.get("drifted")]
+    return rows if fold else rows + [_row(one) for one in plain]
 
 
 def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
@@ -159,7 +161,7 @@ def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
 def _folded(seen: Standing, paint: columns.Paint) -> str:
     kinds: dict[str, int] = {}
     for one in seen.objects:
-        if _fine(one):
+        if _fine(one) and not one.get("drifted"):
             kinds[str(one.get("kind"))] = kinds.get(str(one.get("kind")), 0) + 1
     rows = [["✓", columns.counted(number, kind), "Ready"] for kind, number in kinds.items()]
     return columns.table(rows, paint, [["green", "", "green"] for _ in rows])
@@ -177,7 +179,13 @@ def _footer(seen: Standing, paint: columns.Paint) -> str:
     if not whole:
         return "The configuration is empty. Try: handler init\n"
     if not found:
-        return f"All {whole} objects {many} ready.\n" if whole > 1 else f"The one object {one} ready.\n"
+        drift = sum(bool(row.get("drifted")) for row in seen.objects)
+        but = f"; {columns.counted(drift, 'object')} drifted" if drift else ""
+        return (
+            f"All {whole} objects {many} ready{but}.\n"
+            if whole > 1
+            else f"The one object {one} ready{but}.\n"
+        )
     verb = one if len(found) == 1 else many
     late = all(row.get("ready") == "True" for row in seen.objects) and not broken
     its = "its" if len(found) == 1 else "their"
@@ -199,6 +207,8 @@ def _row(one: dict[str, object]) -> tuple[list[str], str]:
     if ready == "True" and one.get("synced") == "False":
         told = f"an earlier form serves: {_cause(one)}"
         return ["!", _name(one), "Ready", told, _place(one)], "yellow"
+    if ready == "True" and one.get("drifted"):
+        return ["!", _name(one), "Ready", str(one["drifted"]), _place(one)], "yellow"
     if ready == "True":
         detail = reason.lower() if reason in ("Idle", "Running") else message
         return ["✓", _name(one), "Ready", detail, ""], "green"

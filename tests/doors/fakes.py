@@ -95,6 +95,7 @@ def row(name: str, ready: str = "True", reason: str = "ReconcileSuccess", **more
         "column": 0,
         "synced": "True",
         "late": "",
+        "drifted": "",
         "usedBy": [],
     }
     return {"kind": kind, "name": plain, "ready": ready, "reason": reason, **usual, **more}

@@ -78,6 +78,19 @@ def test_when_everything_is_ready_it_exits_0(world: World, golden: Golden) -> No
     golden("status-ready", ran.out)
 
 
+def test_what_drifted_is_a_row_of_its_own_with_the_way_out_and_is_counted(world: World) -> None:
+    why = (
+        "HarnessEdited: ~/x/.mcp.json: it was changed · `handler render clerk --write --force` puts it right"
+    )
+    rows = [fakes.row(f"binding/b{number}") for number in range(60)]
+    fakes.write_status(world.state, fakes.row("agent/clerk", drifted=why), *rows)
+    ran = world.handler("status", "-c", "config")
+    assert ran.code == 0
+    assert f"! agent/clerk   Ready   {why}   agents/clerk.toml" in ran.out
+    assert ran.out.count("60 bindings") == 2  # of the header, and of what is folded
+    assert ran.out.endswith("All 61 objects are ready; 1 object drifted.\n")
+
+
 def test_many_ready_objects_are_folded_and_the_others_are_not(world: World, golden: Golden) -> None:
     many = [fakes.row(f"binding/b{number}") for number in range(60)]
     fakes.write_status(world.state, *many, _MIXED[0])
