@@ -169,7 +169,7 @@ def _attribute_texts(source: str) -> dict[str, dict[str, str]]:
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
             found[node.name] = {
-                name.target.id: text.value.value
+                name.target.id: " ".join(text.value.value.split())
                 for name, text in pairwise(node.body)
                 if isinstance(name, ast.AnnAssign)
                 and isinstance(name.target, ast.Name)

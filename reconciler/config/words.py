@@ -30,6 +30,7 @@ MISMATCH = {
     "model_type": "a table",
 }
 _PRIVATE = ("secrets", "settings")
+_COMPARED = 200  # characters of a value that an example may be like
 _MAX_LISTED = 12  # keys that a mend lists; more are no help
 
 # Letters of other scripts that cannot be told from Latin ones, for the name that was meant.
@@ -255,9 +256,9 @@ def _pattern(fault: Fault, subject: Subject) -> _Words:
         what = f"{field}{shown} does not fit as a name: {name_fault(value)}"
         return what, "names become file, socket and tool names", _write(fault.path, better)
     form = _form(_nodes(subject, fault.path)) or f"text that matches {pattern}"
-    example = _example(subject, fault.path)
+    example = _alike(subject, fault.path) or _example(subject, fault.path)
     mend = f"write it like {literal(example)}" if example else f"write {form}"
-    return f"{field}{shown} does not have its form", f"{field} is {form}", mend
+    return f"{field}{shown} is not written as it has to be", f"{field} is {form}", mend
 
 
 def _finite(fault: Fault, subject: Subject) -> _Words:
@@ -345,6 +346,19 @@ def _example(subject: Subject, path: Path) -> Any:
             if candidate is not None and candidate != "" and candidate != []:
                 return candidate
     return None
+
+
+def _alike(subject: Subject, path: Path) -> str | None:
+    """Of the texts that a schema shows for a place, the one that is most like what is there."""
+    value = subject.value(path)
+    shown = [
+        one for node in _nodes(subject, path) for one in node.get("examples", ()) if isinstance(one, str)
+    ]
+    if _private(path) or not isinstance(value, str) or (len(path) == 1 and path[0] in subject.given):
+        return None
+    return max(
+        shown, key=lambda one: difflib.SequenceMatcher(None, one, value[:_COMPARED]).ratio(), default=None
+    )
 
 
 _TYPES: Mapping[type, tuple[str, ...]] = {

@@ -229,7 +229,7 @@ class Controller:
         revision = after.inventory.revision
         notes = "".join(f" · {note}" for note in self.parts.looker.notes)
         event("configuration", "Normal", "ReconcileSuccess", f"{revision} is in force{notes}")
-        _LOG.info("%s is in force, %d objects refused", revision, len(after.refused))
+        _LOG.info("%s is in force, refused objects: %d", revision, len(after.refused))
 
     def _tell_rolling(self, before: Rollback | None, look: Look) -> None:
         """The event when a rollback began or ended."""

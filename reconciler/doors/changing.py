@@ -110,6 +110,7 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
         report["ready"] = _waited(control, settings, report)
         if report["ready"]:
             report["lastGood"] = []  # nothing is refused, so it named what has answered by now
+            report["waited"] = True
     _show(report, settings)
     if refused:
         return 1
@@ -199,7 +200,11 @@ def _show(report: lines.Json, settings: usage.Settings) -> None:
         sys.stdout.write(tables.problem_text(one, paint))
     done = report.get("applied") is True
     changes = radius.records(report, "changes")
-    if done and not changes and report.get("waitsFor") and not report.get("ready"):
+    if settings.quiet and not any(radius.records(report, key) for key in ("changes", "held", "lastGood")):
+        return  # that nothing changed is talk
+    if done and not changes and report.get("waited"):
+        sys.stdout.write("What was saved before serves now.\n")
+    elif done and not changes and report.get("waitsFor") and not report.get("ready"):
         sys.stdout.write("What was saved is admitted, and does not serve yet.\n")
     else:
         sys.stdout.write(radius.text(report, paint, done=done))

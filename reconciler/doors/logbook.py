@@ -11,6 +11,7 @@ import time
 from typing import Any, TextIO
 
 from reconciler.doors import usage
+from reconciler.model import revisions
 
 
 class Lines(logging.Formatter):
@@ -34,6 +35,13 @@ class Lines(logging.Formatter):
         return json.dumps(value, ensure_ascii=False)
 
 
+class _Sentences(logging.Formatter):
+    """Sentences for people, revisions in their short form."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return revisions.shortened(super().format(record))
+
+
 class Logbook:
     """A stream as the log of this process."""
 
@@ -54,5 +62,5 @@ class Logbook:
 
     def _set(self, level: str, form: str) -> None:
         lines = form == "json" or (form == "auto" and not self._stream.stream.isatty())
-        self._stream.setFormatter(Lines() if lines else logging.Formatter("handlerd: %(message)s"))
+        self._stream.setFormatter(Lines() if lines else _Sentences("handlerd: %(message)s"))
         logging.getLogger().setLevel(level.upper() if self._told is None else self._told)

@@ -193,8 +193,8 @@ class Connector(Record):
     description: Text
     """What it is, in one sentence."""
     implements: Annotated[Seq[InterfaceVersion], Field(examples=[["ocr/v1"]])]
-    """The interface versions that it fulfils; `handler connector check` decides whether that is true. Only a
-    wrapped MCP server (mcp, remote, image) may list none: then nothing can select it."""
+    """The interface versions that it fulfils. Only a wrapped MCP server (mcp, remote, image) may list none:
+    then nothing can select it."""
     runtime: Runtime | None = None
     """What runs it; without it, the entry file beside this one decides."""
     entry: str | None = None

@@ -25,6 +25,14 @@ def objects(schema: object, path: str = "") -> Iterator[tuple[str, dict[str, Any
             yield from objects(item, f"{path}/{number}")
 
 
+def test_the_text_of_a_key_is_one_line_however_its_source_is_broken() -> None:
+    texts = [
+        node["description"] for _, one in objects(RENDERED) for node in one.get("properties", {}).values()
+    ]
+    assert len(texts) > 100
+    assert [text for text in texts if text != " ".join(text.split())] == []
+
+
 def test_every_kind_and_every_document_has_a_schema() -> None:
     names = ("lock", "status", "summary", "event", "diff", "capabilities")
     others = {f"{name}.schema.json" for name in names}

@@ -175,7 +175,7 @@ TOLD = [
         BINDING,
         'connector = "a"\n[secrets]\nk = { env = "sk CANARY" }',
         "B103 4:13",
-        "secrets.k.env does not have its form",
+        "secrets.k.env is not written as it has to be",
         'write it like "API_KEY"',
     ),
     (
@@ -228,19 +228,26 @@ TOLD = [
         "'binding' is missing in services.ocr",
         'add binding = "ocr-tesseract" to services.ocr',
     ),
+    (
+        CONFIG,
+        '[http]\nlisten = "0.0.0.0:9464"',
+        "S103 2:10",
+        "http.listen '0.0.0.0:9464' is not written as it has to be",
+        'write it like "127.0.0.1:9464"',
+    ),
     (AGENT, "services = { llm = [] }", "A103 2:20", "services.llm is empty", 'write llm = "ocr-tesseract"'),
     (
         AGENT,
         'requires = ["ocr"]',
         "A103 2:13",
-        "requires[0] 'ocr' does not have its form",
+        "requires[0] 'ocr' is not written as it has to be",
         'write it like "ocr/v1"',
     ),
     (
         AGENT,
         'scope = ["docs"]',
         "A103 2:10",
-        "scope[0] 'docs' does not have its form",
+        "scope[0] 'docs' is not written as it has to be",
         'write it like "~/documents"',
     ),
     (
@@ -273,7 +280,7 @@ TOLD = [
         CONNECTOR,
         'implements = ["ocr/v1"]\negress = ["*.example.com:443"]',
         "C103 5:11",
-        "egress[0] '*.example.com:443' does not have its form",
+        "egress[0] '*.example.com:443' is not written as it has to be",
         'write it like "api.example.com:443"',
     ),
     (
@@ -317,7 +324,7 @@ TOLD = [
         CONFIG,
         '[telemetry]\notlpEndpoint = "https://me:CANARY@otel.example"',
         "S103 2:16",
-        "telemetry.otlpEndpoint does not have its form",
+        "telemetry.otlpEndpoint is not written as it has to be",
         'write it like "http://127.0.0.1:4318"',
     ),
     (

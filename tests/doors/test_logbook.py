@@ -45,6 +45,13 @@ def test_a_line_is_one_object_with_fixed_words_and_what_stands_in_them(stderr: i
     assert stderr.getvalue().count("\n") == 1
 
 
+def test_people_read_revisions_in_their_short_form(stderr: io.StringIO) -> None:
+    stderr.isatty = lambda: True  # type: ignore[method-assign]
+    logbook(stderr)
+    _LOG.info("%s is in force, refused objects: %d", "none@sha256:" + "4f2c1aa0" * 8, 1)
+    assert stderr.getvalue() == "handlerd: none@4f2c1aa is in force, refused objects: 1\n"
+
+
 def test_a_fault_keeps_its_traceback_in_the_same_line(stderr: io.StringIO) -> None:
     logbook(stderr)
     try:

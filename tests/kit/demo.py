@@ -42,16 +42,21 @@ def step(text: str) -> None:
 
 
 def handler(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a command as a person would, show it and what it printed."""
+    """Run a command as a person would, and show what it prints while it prints it."""
     say(f"$ handler {' '.join(words)}")
-    done = subprocess.run(
-        [BIN / "handler", *words], cwd=WORK / "config", capture_output=True, text=True, check=False
-    )
-    for line in (done.stdout + done.stderr).rstrip().splitlines():
-        say(f"  {line}")
-    if check and done.returncode:
-        raise SystemExit(f"demo: handler {words[0]} ended with {done.returncode}")
-    return done
+    running = subprocess.Popen(
+        [BIN / "handler", *words], cwd=WORK / "config",
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    told = []
+    with running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            say(f"  {line.rstrip()}")
+            told.append(line)
+    if check and running.returncode:
+        raise SystemExit(f"demo: handler {words[0]} ended with {running.returncode}")
+    return subprocess.CompletedProcess(words, running.returncode, "".join(told), "")
 
 
 def git(*words: str) -> None:
@@ -192,8 +197,9 @@ async def main_job() -> None:
         step("The engine behind it is swapped: one value in one file")
         handler("rebind", "clerk", "ocr", "ocr-rapid")
         git("commit", "--quiet", "-am", "clerk: read with the other engine")
-        say("  (the new engine is installed, started and must answer before it serves: that takes time;")
-        say("   the first time its packages are fetched, and meanwhile the earlier engine serves)")
+        say(
+            "  (the new engine is started and must answer before it serves; meanwhile the earlier one serves)"
+        )
         handler("apply", "--wait", "--timeout", str(_DEADLINE_S))
 
         step("The session that is open keeps its engine")
@@ -237,6 +243,7 @@ def main() -> None:
     lay_out()
     handler("validate")
     with controller():
+        say("  (the first time, the second engine's packages are fetched now: about 150 MB)")
         handler("apply", "--wait", "--timeout", str(_DEADLINE_S))
         handler("status")
         asyncio.run(main_job())
