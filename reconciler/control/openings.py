@@ -21,6 +21,8 @@ from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.model.stands import instant
 from reconciler.plan import routing
 
+_FEW = 12  # names in one sentence
+
 
 class Openings:
     """The controller's answers about sessions, by method name."""
@@ -123,6 +125,10 @@ class Openings:
         look = self._controller.look
         resource = look.admission.inventory.binding(binding) if look else None
         names = [n for n in self._controller.table.recipes if n.binding == binding]
+        if look is not None and resource is None:
+            known = sorted({name.binding for name in self._controller.table.recipes})
+            told = ", ".join(known[:_FEW]) + (", …" if known[_FEW:] else "")
+            raise Refused(f"there is no binding {binding[:80]!r} to call; bindings: {told or 'none'}")
         if look is None or resource is None or not names:
             raise Refused(
                 f"binding {binding!r} cannot be called: `handler describe binding/{binding}` says why"

@@ -184,6 +184,8 @@ def _value(key: str, texts: list[str], schema: Json, root: Json) -> object:
 def _one(key: str, text: str, schema: Json, root: Json) -> object:
     allowed = kinds(schema, root)
     if is_file(schema, root):
+        if text[:1] == "@" and "output" not in str(resolved(schema, root).get("format")):
+            _need_name(key, text)
         return None if text == "null" and "null" in allowed else _path(text)
     return _meant(key, _held(key, text), allowed)
 
@@ -199,7 +201,25 @@ def _meant(key: str, text: str, allowed: list[str]) -> object:
             continue
         if _is(value, kind):
             return value
-    raise usage.Usage(f"'{key}' wants {_wanted(allowed)}, not '{text[:80]}'")
+    hint = f": {_as_list(key, text)}" if "array" in allowed and text[:1] == "[" else ""
+    raise usage.Usage(f"'{key}' wants {_wanted(allowed)}, not '{text[:80]}'{hint}")
+
+
+def _as_list(key: str, text: str) -> str:
+    """How a list in brackets that is no JSON can be written."""
+    import shlex  # noqa: PLC0415 - a right line does without
+
+    words = [one.strip(" \"'") for one in text[:80].strip("[] ").split(",")]
+    return f"write {' '.join(shlex.quote(f'{key}={one}') for one in words[:_FEW])}"
+
+
+def _need_name(key: str, text: str) -> None:
+    """Raise ``usage.Usage`` for ``@NAME`` where a file's own name is asked for, and it has no such name."""
+    if not os.path.lexists(_path(text)):
+        raise usage.Usage(
+            f"'{key}' takes the name of the file itself: write {key}={text[1:]} ({key}=./{text} for one "
+            "whose name begins with an @)"
+        )
 
 
 def _wanted(allowed: list[str]) -> str:

@@ -46,12 +46,6 @@ Calls one tool as an agent would, and prints its answer as JSON.
         3 the error outcome_unknown: it may have been done, so look before you repeat it
 """
 
-_SCOPE = (
-    "Files are taken from the current folder, and must lie in the agent's scope "
-    "(the key 'scope' of agents/NAME.toml).\n"
-    "What is written is a new file with a plain name; a folder of access 'write' lets it replace one.\n"
-)
-
 
 class _Ask:
     """The command line of one call."""
@@ -61,6 +55,7 @@ class _Ask:
         options = {"--json": "", "--agent": "", "--binding": ""}
         flags = {"--list": False, "--help": False, "-h": False}
         self.values: list[tuple[str, str]] = []
+        self.bare: list[str] = []  # words that are no KEY=VALUE: the schema says what they can mean
         self.tool = ""
         rest = list(words)
         while rest:
@@ -85,20 +80,21 @@ class _Ask:
 
     def _value(self, word: str) -> None:
         key, given, value = word.partition("=")
-        if not given:
-            raise usage.Usage(f"'{word}' is no input: write KEY=VALUE")
         try:
             word.encode()
         except UnicodeEncodeError:
             raise usage.Usage("an input is text in UTF-8, and one of these is not") from None
-        self.values.append((key, value))
+        if given:
+            self.values.append((key, value))
+        else:
+            self.bare.append(word)
 
     def _check(self) -> None:
-        if self.lists and (self.tool or self.values or self.json):
+        if self.lists and (self.tool or self.values or self.bare or self.json):
             raise usage.Usage("--list lists all tools: give no tool and no inputs with it")
         if not self.tool and not self.lists:
             raise usage.Usage("'handler call' wants a tool, like 'handler call ocr_extract path=a.pdf'")
-        if self.json and self.values:
+        if self.json and (self.values or self.bare):
             raise usage.Usage("give the inputs either as KEY=VALUE or with --json")
         if self.agent and self.binding:
             raise usage.Usage("give either --agent or --binding")
@@ -131,7 +127,12 @@ def run(settings: usage.Settings, words: list[str]) -> int:
     if ask.lists:
         return _reached(ask, settings, lambda line: _listed(line, settings))
     given = _given(ask)
-    return _reached(ask, settings, lambda line: _asked(line, ask, given, settings))
+    try:
+        return _reached(ask, settings, lambda line: _asked(line, ask, given, settings))
+    except usage.Stopped:
+        if ask.bare:
+            raise usage.Usage(f"'{ask.bare[0]}' is no input: write KEY=VALUE") from None
+        raise
 
 
 def _reached(ask: _Ask, settings: usage.Settings, job: Job) -> int:
@@ -198,6 +199,8 @@ def _given(ask: _Ask) -> lines.Json | None:
     """The inputs that ``--json`` gives, or None."""
     if not ask.json:
         return None
+    if ask.json.startswith("@"):
+        raise usage.Usage(f"--json takes the JSON itself: for what a file holds, --json - < {ask.json[1:]}")
     text = sys.stdin.read() if ask.json == "-" else ask.json
     try:
         value = typing_of.parsed(text)
@@ -277,11 +280,32 @@ def _definition(line: lines.Line, tool: str) -> lines.Json:
 def _asked(line: lines.Line, ask: _Ask, given: lines.Json | None, settings: usage.Settings) -> int:
     schema = _definition(line, ask.tool).get("inputSchema")
     schema = schema if isinstance(schema, dict) else {}
+    if ask.bare:
+        from reconciler.doors import remarks  # noqa: PLC0415 - a call that is answered does without
+
+        raise usage.Usage(remarks.bare(ask.bare[0], schema))
     values = typing_of.typed(ask.values, schema, ask.tool) if given is None else given
-    return _called(line, ask, values, settings)
+    result = _called(line, ask, values, settings)
+    if result.get("isError"):
+        return _ended(_error(result), ask, (values, schema), settings)
+    indent = 2 if sys.stdout.isatty() and settings.output != "json" else None
+    sys.stdout.write(json.dumps(result.get("structuredContent"), indent=indent, ensure_ascii=False) + "\n")
+    return 0
 
 
-def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Settings) -> int:
+def _ended(error: object, ask: _Ask, given: tuple[lines.Json, lines.Json], settings: usage.Settings) -> int:
+    """Print a closed error, and beside it what a person can do; the exit code. ``given``: inputs, schema."""
+    sys.stdout.write(json.dumps(error, ensure_ascii=False) + "\n")
+    if not isinstance(error, dict):
+        return 1
+    if not settings.quiet:
+        from reconciler.doors import remarks  # noqa: PLC0415 - a call that is answered does without
+
+        sys.stderr.write(remarks.told(error, *given, scoped=not ask.binding))
+    return 3 if error.get("error") == _UNKNOWN else 1
+
+
+def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Settings) -> lines.Json:
     params: lines.Json = {"name": ask.tool, "arguments": values}
     shown = _Progress()
     trace = os.environ.get("TRACEPARENT")
@@ -298,17 +322,7 @@ def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Set
         raise
     finally:
         shown.wipe()
-    result = result if isinstance(result, dict) else {}
-    if result.get("isError"):
-        told = _error(result)
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
-        refused = isinstance(told, dict) and told.get("error") == "refused"
-        if refused and not ask.binding and not settings.quiet:
-            sys.stderr.write(_SCOPE)
-        return 3 if isinstance(told, dict) and told.get("error") == _UNKNOWN else 1
-    indent = 2 if sys.stdout.isatty() and settings.output != "json" else None
-    sys.stdout.write(json.dumps(result.get("structuredContent"), indent=indent, ensure_ascii=False) + "\n")
-    return 0
+    return result if isinstance(result, dict) else {}
 
 
 def _error(result: lines.Json) -> object:

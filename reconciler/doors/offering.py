@@ -57,7 +57,9 @@ def _inputs(schema: Json, root: Json, before: str, depth: int) -> list[tuple[str
             found += _inputs(one, root, f"{key}.", depth + 1)
             continue
         told = one.get("description") or whole.get("description") or ""
-        found.append((key, _value(one, root), name in required and not before, _notes(whole, str(told))))
+        found.append(
+            (key, _value(one, root), name in required and not before, _notes(whole, root, str(told)))
+        )
     return sorted(found, key=lambda row: not row[2])
 
 
@@ -74,10 +76,13 @@ def _value(schema: Json, root: Json) -> str:
     return "|".join(_VALUES[kind] for kind in arguments.kinds(schema, root))
 
 
-def _notes(schema: Json, told: str) -> str:
+def _notes(schema: Json, root: Json, told: str) -> str:
     default = schema.get("default")
     usual = f"default {json.dumps(default, ensure_ascii=False)}" if default is not None else ""
-    return " · ".join(filter(None, [told, usual]))
+    element = arguments.resolved(arguments.items(schema, root), root)
+    pattern = schema.get("pattern") or element.get("pattern")
+    form = f"matches {pattern}" if isinstance(pattern, str) else ""
+    return " · ".join(filter(None, [told, form, usual]))
 
 
 def _line(row: tuple[str, str, bool, str]) -> str:

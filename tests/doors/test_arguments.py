@@ -139,6 +139,12 @@ def test_values_get_the_type_of_the_schema(words: list[str], expected: dict[str,
         (['page={"size": 1, "size": 2}'], "'page' wants a JSON object"),
         (["text=@/no/such/file"], "'text' wants the text of the file '/no/such/file': No such file"),
         (["text=@\0"], "it is no text in UTF-8"),
+        (["tags=[en]"], "not '[en]': write tags=en"),
+        (["tags=[en, it's]"], """write tags=en 'tags=it'"'"'s'"""),
+        (
+            ["path=@/no/such"],
+            "'path' takes the name of the file itself: write path=/no/such (path=./@/no/such",
+        ),
     ],
 )
 def test_what_the_words_cannot_mean_is_said(words: list[str], said: str) -> None:
@@ -160,6 +166,15 @@ def test_files_are_named_from_the_folder_one_is_in(tmp_path: Path, monkeypatch: 
     assert typed("path=~/x.pdf") == {"path": "/home/me/x.pdf"}
     monkeypatch.setenv("PWD", "/somewhere/else")
     assert typed("path=a.pdf") == {"path": f"{real}/a.pdf"}
+
+
+def test_a_file_whose_name_begins_with_an_at_sign_is_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "@a.pdf").touch()
+    assert typed("path=@a.pdf") == typed("path=./@a.pdf") == {"path": f"{arguments.here()}/@a.pdf"}
+    assert typed("out=@new.wav") == {"out": f"{arguments.here()}/@new.wav"}
 
 
 def test_an_at_sign_takes_the_text_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

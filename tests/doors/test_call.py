@@ -281,3 +281,20 @@ def test_in_a_session_that_nobody_serves_it_says_whether_it_is_over_and_what_to_
         "HANDLER_CAPABILITIES, or open a new one with 'handler session open AGENT'\n"
     )
     assert "either no controller runs" in boxed.err
+
+
+def test_a_person_is_told_more_than_an_agent(world: World) -> None:
+    failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": {**_ERROR, "error": "refused"}}}
+    with fakes.served(door(world), router(failed)) as heard:
+        gone = world.handler("call", "ocr_extract", "path=gone.pdf")
+        bare = world.handler("call", "ocr_extract", "a.pdf", "b.pdf")
+        held = world.handler("call", "ocr_extract", "--json", "@in.json")
+        assert world.handler("call", "ocr_extract", "path=gone.pdf", "-q").err == ""
+    assert json.loads(gone.out) == {**_ERROR, "error": "refused"}
+    assert gone.err.startswith(f"handler: path: there is no file {world.root}/gone.pdf\n")
+    assert (bare.code, bare.out) == (2, "")
+    assert bare.err.startswith("handler: 'a.pdf' is no input: write ")
+    assert (held.code, "--json - < in.json" in held.err) == (2, True)
+    assert [one["method"] for one in heard].count("tools/call") == 2
+    alone = world.handler("call", "ocr_extract", "a.pdf")
+    assert (alone.code, alone.err) == (2, "handler: 'a.pdf' is no input: write KEY=VALUE\n")

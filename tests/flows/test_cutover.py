@@ -223,6 +223,12 @@ def test_the_connector_of_the_docs_works_as_written(place: House) -> None:
     for path, expected in (("invoice.pdf", "HELLO"), ("invoice.png", "unsupported_format")):
         said = place.handler("call", "ocr_extract", f"path={path}", "--binding", "ocr-loud", check=False)
         assert expected in said.stdout, said.stdout + said.stderr
+    said = place.handler("call", "ocr_extract", "path=invoice.pdf", "--binding", "nobody", check=False)
+    assert re.search(r"there is no binding 'nobody' to call; bindings: .*ocr-loud", said.stderr)
+    said = place.handler(
+        "call", "ocr_extract", "path=a", "languages=EN!", "--binding", "ocr-loud", check=False
+    )
+    assert "handler: languages[0] must match ^" in said.stderr, said.stdout + said.stderr
 
 
 def test_nobody_who_calls_notices_a_rebind_that_fails_nor_one_that_works(place: House) -> None:
