@@ -136,7 +136,15 @@ def test_a_program_that_listens_on_a_path_serves_sees_nothing_of_the_host_and_is
         assert agent.ask(mode="die") == UNAVAILABLE
         wait_for(lambda: agent.ask(mode="again") == {"text": "hello again"}, "it is started again")
     assert seen["shown"] == []
-    assert seen["names"] == ["HANDLER_CONNECTOR_SOCKET", "HOME", "LANG", "PATH", "PWD", "WORD"]
+    assert seen["names"] == [
+        "HANDLER_CONNECTOR_SOCKET",
+        "HOME",
+        "LANG",
+        "PATH",
+        "PWD",
+        "PYTHONUNBUFFERED",
+        "WORD",
+    ]
     assert (seen["uid"] == 0) is False
 
 
@@ -254,7 +262,7 @@ SAYS = {
     "json": {"text": "in text"},
     "arguments": {"text": "{}"},  # what was not given is not there, rather than null
     "noise": {"text": "after noise"},
-    "env": {"text": "HOME LANG PATH PWD"},
+    "env": {"text": "HOME LANG PATH PWD PYTHONUNBUFFERED"},
     "fault": "probe_do ended with the error broken: it is broken",
     "rpc": "probe_do ended with the error broken: it is broken",
     "other": UNAVAILABLE,
