@@ -37,11 +37,11 @@ def test_wrappers_that_hand_their_input_on_are_climbed_over(wrappers: list[str],
 
 
 def test_without_a_pipe_the_parent_counts() -> None:
-    """``true`` keeps the inner shell from becoming ``cat``, whose input is the pipe."""
+    """The inner shell must not become ``cat``, whose input is the pipe, nor lend it its own."""
     reading, writing = os.pipe()
     with (
         subprocess.Popen(
-            ["sh", "-c", 'exec 3<&0; "$0" "$@" </dev/null & wait', "sh", "-c", "echo $$; cat <&3; true"],
+            ["sh", "-c", 'exec 3<&0; "$0" "$@" </dev/null & wait', "sh", "-c", "echo $$; (cat <&3); true"],
             stdin=reading, stdout=subprocess.PIPE, text=True,
         ) as child,
         os.fdopen(writing, "wb"),  # closed first: the child ends with it, also where this test fails
