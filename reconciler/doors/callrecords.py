@@ -6,6 +6,8 @@ payload.
 
 import json
 import os
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
 _TAIL = 2**20  # bytes of the newest records: thousands of calls
@@ -25,6 +27,25 @@ def of(state: str, session: str) -> list[dict[str, object]]:
             if isinstance(record, dict):
                 found.append(record)
     return found
+
+
+def stopped(state: str, binding: str, call: Mapping[str, object]) -> list[str]:
+    """Why a binding's connector did not get out while a call ran, each reason once; [] where it did."""
+    try:
+        ended = datetime.fromisoformat(str(call["at"]))
+        began = (ended - timedelta(milliseconds=float(str(call["ms"])))).timestamp()
+    except (KeyError, ValueError):
+        return []
+    found: dict[str, None] = {}
+    for line in _tail(Path(state, "egress.jsonl")):
+        try:
+            one = json.loads(line)
+            late = one["object"] == f"binding/{binding}" and one["verdict"] != "allowed"
+            if late and datetime.fromisoformat(one["at"]).timestamp() >= began:
+                found[str(one["why"])] = None
+        except (ValueError, KeyError, TypeError):
+            continue  # the tail may begin in the middle of a line
+    return list(found)
 
 
 def known(state: str) -> list[str]:

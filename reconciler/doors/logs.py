@@ -8,7 +8,7 @@ import codecs
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -46,8 +46,11 @@ def run(settings: usage.Settings, name: str, count: int, *, follow: bool, looks:
 def why(settings: usage.Settings, binding: str, session: str) -> str:
     """What an operator is told of the last call of a session, which failed: its diagnostic, and the log."""
     path = standing.log_path(settings.config, binding)
-    diagnostic = _diagnostic(settings, session)
-    text = f"handler: {columns.shown(diagnostic)}\n" if diagnostic else ""
+    record = _last(settings, session)
+    state = folders.places(settings.config)[1]
+    told = [str(record.get("diagnostic") or "")]
+    told += [f"did not get out of its sandbox: {one}" for one in callrecords.stopped(state, binding, record)]
+    text = "".join(f"handler: {columns.shown(one)}\n" for one in told if one)
     if standing.log_lines(path, 1):
         text += f"handler: the connector's log is {usage.path_shown(path)} ('handler logs {binding}')\n"
     return text
@@ -75,13 +78,13 @@ def _print(pieces: Iterator[bytes]) -> None:
         sys.stdout.flush()
 
 
-def _diagnostic(settings: usage.Settings, session: str) -> str:
-    """The diagnostic of the session's last call, waited for as long as its record may take; or ""."""
+def _last(settings: usage.Settings, session: str) -> Mapping[str, object]:
+    """The record of the session's last call, waited for as long as that may take; or an empty one."""
     state = folders.places(settings.config)[1]
     until = time.monotonic() + _RECORD_S
     while True:
         for record in reversed(callrecords.of(state, session)):
-            return str(record.get("diagnostic") or "")
+            return record
         if time.monotonic() >= until:
-            return ""
+            return {}
         time.sleep(_PAUSE_S)

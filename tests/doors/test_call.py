@@ -152,6 +152,36 @@ def test_the_operator_is_told_why_a_call_through_a_binding_failed(world: World) 
         assert world.handler("call", "ocr_extract", "--agent", "clerk").err == ""
 
 
+def test_the_operator_is_told_what_the_connector_could_not_reach_during_the_call(world: World) -> None:
+    services = world.run / "s" / "abc" / "services.sock"
+    opened = {"session": "abc", "services": str(services)}
+    methods = {"session.open": lambda params: opened, "session.close": lambda params: opened}
+    failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": _ERROR}}
+    (world.state / "calls").mkdir(parents=True)
+    record = {"session": "abc", "diagnostic": "URLError: 403", "at": "2026-11-30T10:00:05.000Z", "ms": 2000.0}
+    (world.state / "calls/abc.jsonl").write_text(json.dumps(record) + "\n")
+
+    def attempt(at: str, why: str, verdict: str = "refused", name: str = "own") -> str:
+        return json.dumps({"at": at, "object": f"binding/{name}", "verdict": verdict, "why": why}) + "\n"
+
+    (world.state / "egress.jsonl").write_text(
+        'ot": 5}\n'
+        + attempt("2026-11-30T10:00:01.000Z", "too early")
+        + attempt("2026-11-30T10:00:04.000Z", "another's", name="other")
+        + attempt("2026-11-30T10:00:04.000Z", "", "allowed")
+        + attempt("2026-11-30T10:00:04.100Z", "a.example:443 is not on the list") * 3
+        + attempt("2026-11-30T10:00:04.200Z", "b.example has no address now", "failed")
+    )
+    with fakes.served(world.run / "control.sock", methods), fakes.served(services, router(failed)):
+        ran = world.handler("call", "ocr_extract", "--binding", "own", "-c", "config")
+    start = "handler: did not get out of its sandbox: "
+    assert ran.err.splitlines()[-3:] == [
+        "handler: URLError: 403",
+        f"{start}a.example:443 is not on the list",
+        f"{start}b.example has no address now",
+    ]
+
+
 def test_what_is_refused_is_told_with_what_a_path_may_be(world: World) -> None:
     failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": {**_ERROR, "error": "refused"}}}
     with fakes.served(door(world), router(failed)):
