@@ -5,26 +5,43 @@ two cells); control characters of any origin are shown, not sent.
 """
 
 import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 _ESC = "\x1b["
 _CODES = {"green": "32", "red": "31", "yellow": "33", "blue": "34", "grey": "2", "bold": "1"}
 _GAP = "   "
+_ON = " " * 6  # before what goes on in a next line
+_FAIR = 36  # cells that words go on in beside what they are about; with fewer they get a line
 _LEAST = 20  # cells of a column that is cut: fewer would tell nothing
 
 
 class Paint:
-    """Puts colour around text, or leaves it as it is."""
+    """Puts colour around text, or leaves it as it is; ``room``: the cells of a terminal's line, else None."""
 
-    __slots__ = ("on",)
+    __slots__ = ("on", "room")
 
     def __init__(self, when: str, *, tty: bool) -> None:
         """``when`` is ``auto``, ``always`` or ``never``; auto means a terminal without ``NO_COLOR``."""
         self.on = when == "always" or (
             when == "auto" and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and tty
         )
+        self.room: int | None = _room() if tty else None
 
     def __call__(self, text: str, colour: str) -> str:
         return f"{_ESC}{_CODES[colour]}m{text}{_ESC}0m" if self.on and colour and text else text
+
+
+def _room() -> int | None:
+    """The cells of a line of the terminal, as the person says or it says itself."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    for number in (1, 2):
+        with suppress(OSError):
+            return os.get_terminal_size(number).columns or None
+    return None
 
 
 def shown(text: object) -> str:
@@ -57,23 +74,73 @@ def table(
     """Rows as aligned columns, one line each, ended by a newline; the last column is left ragged.
 
     ``colours`` names a colour (or "") for each cell. Cells are made harmless first, so colour is ours alone.
-    ``fit`` is a column and a number of cells: the column is cut until the lines fit.
+    ``fit`` is a column and a number of cells: the column is cut until the lines fit. Without it what is too
+    long for a terminal goes on in a next line, between columns or words.
     """
     cells = [[shown(cell) for cell in row] for row in rows]
     if fit is not None:
         _cut(cells, *fit)
     count = max((len(row) for row in cells), default=0)
     widths = [max((width(row[at]) for row in cells if at < len(row)), default=0) for at in range(count)]
+    places = _places(widths, paint.room if fit is None else None)
     lines = []
-    for number, row in enumerate(cells):
-        line = ""
-        for at, cell in enumerate(row):
-            colour = colours[number][at] if colours else ""
-            gap = " " if widths[at] == 1 else _GAP  # a mark stands close to what it marks
-            pad = " " * (widths[at] - width(cell)) + gap if at < len(row) - 1 else ""
-            line += paint(cell, colour) + pad
-        lines.append(line.rstrip())
+    for row, names in zip(cells, colours or [[] for _ in cells], strict=True):
+        colour = [*names, *[""] * (count - len(names))]
+        painted = [partial(paint, colour=one) for one in colour]
+        lines += _lines(row, painted, widths, places)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _gap(cells: int) -> str:
+    return " " if cells == 1 else _GAP  # a mark stands close to what it marks
+
+
+def _places(widths: list[int], room: int | None) -> list[tuple[bool, int]]:
+    """For each column: whether a next line begins with it, and how many cells it has there (0: enough)."""
+    found: list[tuple[bool, int]] = []
+    at = 0
+    for number, cells in enumerate(widths):
+        left = (room or 0) - at
+        fits = room is None or cells <= left
+        begins = not fits and number > 0 and left < max(_LEAST, min(cells, _FAIR))
+        begins = begins or (number > 0 and bool(found[-1][1]))
+        if begins:
+            at, left = len(_ON), (room or 0) - len(_ON)
+            fits = cells <= left
+        found.append((begins, 0 if fits else max(_LEAST, left)))
+        at += cells + len(_gap(cells))
+    return found
+
+
+def _lines(
+    row: list[str], painted: Sequence[Callable[[str], str]], widths: list[int], places: list[tuple[bool, int]]
+) -> list[str]:
+    """One row: the lines that its cells take."""
+    lines, line, at = [], "", 0
+    for number, cell in enumerate(row):
+        begins, room = places[number]
+        if begins:
+            lines.append(line)
+            line, at = _ON, len(_ON)
+        first, *more = _wrapped(cell, room) if room else [cell]
+        line += painted[number](first)
+        for text in more:
+            lines.append(line)
+            line = " " * at + painted[number](text)
+        if number < len(row) - 1 and not room:
+            line += " " * (widths[number] - width(cell)) + _gap(widths[number])
+        at += widths[number] + len(_gap(widths[number]))
+    head, *rest = (one.rstrip() for one in (*lines, line))
+    return [head, *filter(None, rest)]
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """A text in lines of at most so many cells, where its words allow it."""
+    if width(text) <= room:
+        return [text]
+    import textwrap  # noqa: PLC0415 - a narrow terminal alone needs it
+
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _cut(rows: list[list[str]], column: int, room: int) -> None:
