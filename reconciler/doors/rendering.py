@@ -8,13 +8,13 @@ import difflib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reconciler.control import folders, harnessfiles, looking, skills
-from reconciler.doors import columns, offline, outfit, problems, usage
+from reconciler.doors import columns, offline, outfit, problems, standing, usage
 from reconciler.harness import plugin, wishes
 from reconciler.harness.harnesses import HARNESSES, Harness, Service
 from reconciler.harness.ledger import Ledger, User
@@ -188,7 +188,28 @@ def _print(settings: usage.Settings, scene: _Scene, asked: Asked) -> int:
             f"agent '{scene.agent}' names no harness: write harness = \"claude-code\" in its file, or add "
             "--harness H to see its files\n"
         )
+    if not settings.quiet:
+        sys.stderr.write("".join(_served_otherwise(settings, routes)))
     return 0
+
+
+def _served_otherwise(settings: usage.Settings, routes: AgentRoutes) -> Iterator[str]:
+    """A line for each instance that a running controller has another one for: what is printed is of now."""
+    try:
+        seen = standing.read(settings.config)
+    except usage.Stopped:
+        return
+    serving: dict[str, list[str]] = {}
+    for one in seen.instances if seen.lives else ():
+        serving.setdefault(str(one.get("binding")), []).append(str(one.get("name")))
+    for route in routes.routes.values():
+        names = serving.get(route.binding, [])
+        if names and str(route.instance) not in names:
+            yield (
+                f"{route.interface}: the controller serves it by {columns.shown(', '.join(names))} still: "
+                "the configuration, or Handler itself, changed since it looked ('handler diff' tells of "
+                "the first; for the second, restart handlerd)\n"
+            )
 
 
 def _served(routes: AgentRoutes, name: str) -> list[Mapping[str, Any]]:

@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.harness.harnesses import HARNESSES
 
+from . import fakes
 from .conftest import World
 
 _VSCODE = '{\r\n\t// the servers\r\n\t"servers": {\r\n\t\t"mine": {"command": "x"}, // why\r\n\t},\r\n}'
@@ -49,6 +50,17 @@ def test_all_that_is_derived_is_printed_without_a_controller(world: World, site:
     assert "# .codex/config.toml\n[mcp_servers.ocr]" in out
     assert not _all(site)
     assert not (world.state / "harness").exists()
+
+
+def test_an_instance_that_a_controller_has_another_one_for_is_told(world: World, site: Path) -> None:
+    code, out, err = _render(world, "-o", "json")
+    (name,) = json.loads(out)["instances"]
+    binding = name.partition("@")[0]
+    for shown, told in ((name, False), (f"{binding}@d3220cfb6a37", True)):
+        fakes.write_status(world.state, instances=[{"name": shown, "binding": binding, "phase": "idle"}])
+        code, out, err = _render(world)
+        assert (code, name in out) == (0, True)
+        assert (f"the controller serves it by {shown} still" in err) is told
 
 
 def test_the_agents_own_harness_is_the_one_that_is_written(world: World, site: Path) -> None:
