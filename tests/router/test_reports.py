@@ -187,4 +187,5 @@ def test_nothing_but_arguments_reaches_a_connector() -> None:
 def test_a_refusal_names_no_word_of_a_connector() -> None:
     made = stage.echo()
     outcome = judged(made, made.tools["echo_say"], Refusal("CANARY", "CANARY"))
-    assert outcome == Refused("unavailable", diagnostic="CANARY")
+    diagnostic = "answered the error 'CANARY', which echo/v1 does not list: CANARY"  # the operator's alone
+    assert outcome == Refused("unavailable", diagnostic=diagnostic)
