@@ -176,7 +176,7 @@ class Admitted:
             self._size_bytes = size + len(batch)
         batches.edit(files, changes)
         self._live_bytes, self._weight = live, weight
-        self._seals.note("")
+        self._seals.wrote("")
         self.history = history.noted(self.history, batches.digest(weight), note)
 
     def _compacted(self, changes: batches.Changes, note: Note) -> bytes:

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 lstat = os.lstat  # one call for each file that is looked at
+_NO_LOOK = -1  # which no hash is, so the file is odd at the next look
 
 
 class Seals(Generic[K]):
@@ -27,6 +28,11 @@ class Seals(Generic[K]):
             self._looks.pop(key, None)
         else:
             self._looks[key] = look
+
+    def wrote(self, key: K) -> None:
+        """Remember how a file looks that was just written; one that somebody removed since is missed."""
+        look = _look(self._path(key))
+        self._looks[key] = _NO_LOOK if look is None else look
 
     def drop(self, key: K) -> None:
         """Look after this file no more."""

@@ -147,7 +147,7 @@ class Sessions:
 
     def _write(self, session: Session) -> None:
         atomic.write(self._folder / f"{session.id}.json", orjson.dumps(_as_json(session)))
-        self._seals.note(session.id)
+        self._seals.wrote(session.id)
 
     def standing(self, agent: str, parent: processes.Process) -> Session | None:
         """The standing session that the bridges of one parent process share, if it is open."""

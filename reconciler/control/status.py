@@ -100,7 +100,7 @@ class Board:
             if told is not None and key in self._wanted:
                 self._told[key] = told = replace(told, handled=iso(self._now()))
                 self._trying(lambda: int(atomic.write(self._path(key), _document(told))))
-                self._seals.note(key)
+                self._seals.wrote(key)
 
     def publish(self, objects: Iterable[ObjectStatus]) -> int:
         """Make the folder hold these objects and no other; how many files were written or removed.
@@ -231,7 +231,7 @@ class Board:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             written = atomic.write(path, document, durable=False)
         self._note(key, told)
-        self._seals.note(key)
+        self._seals.wrote(key)
         return written
 
     def _note(self, key: Key, told: _Told) -> None:
@@ -310,7 +310,7 @@ class Board:
         instant = b',"at":' + orjson.dumps(iso(self._now())) + b"}\n"
         atomic.write(self._folder / _SUMMARY, drawn.said[:-1] + instant)
         with self._turn:
-            self._seals.note(SUMMARY)
+            self._seals.wrote(SUMMARY)
         self._write_page(drawn.page)
         self._conditions, self._said = drawn.conditions, drawn.said
         return 1

@@ -26,6 +26,7 @@ _CONNECTIONS = 32
 _HEAD_BYTES = 8192
 _IDLE_S = 5  # between two requests of one connection
 _REQUEST_S = 10.0  # from the connection, or the last answer, to a whole request; and for its answer
+_LAST = {"connection": "close"}  # whoever is refused keeps no connection
 _HOME = "Handler, for observers: /metrics /livez /readyz?verbose\n"
 
 
@@ -127,11 +128,11 @@ class _OwnHost:
     def _refusal(self, scope: Scope) -> Response | None:
         head = sum(len(name) + len(value) for name, value in scope["headers"])
         if head + len(scope["raw_path"]) + len(scope["query_string"]) > _HEAD_BYTES:  # it came in one piece
-            return PlainTextResponse("the head of this request is too large\n", 431)
+            return PlainTextResponse("the head of this request is too large\n", 431, _LAST)
         told = [value.lower() for name, value in scope["headers"] if name == b"host"]
         if self._hosts is None or (len(told) == 1 and told[0] in self._hosts):
             return None
-        return PlainTextResponse("the Host of this request is another one\n", 421)
+        return PlainTextResponse("the Host of this request is another one\n", 421, _LAST)
 
 
 class _Patient(H11Protocol):

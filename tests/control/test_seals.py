@@ -75,6 +75,25 @@ def test_a_status_file_that_was_changed_is_found_and_written_again(
     assert board.altered() == ()
 
 
+def test_a_file_that_is_removed_the_moment_it_was_written_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Board(tmp_path, lambda: 1e9)
+    board.publish([status("a")])
+
+    def gone(path: Path) -> os.stat_result:
+        path.unlink(missing_ok=True)
+        return os.lstat(path)
+
+    with monkeypatch.context() as swift:
+        swift.setattr(seals, "lstat", gone)
+        board.publish([status("a"), status("b")])
+    assert board.altered() == (("binding", "b"),)
+    board.rewrite(board.altered())
+    assert (tmp_path / "binding/b.json").exists()
+    assert board.altered() == ()
+
+
 def test_a_file_that_was_only_touched_is_as_it_was(tmp_path: Path) -> None:
     board = Board(tmp_path, lambda: 1e9)
     board.publish([status("a")])

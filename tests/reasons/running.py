@@ -91,8 +91,8 @@ def gold(made: House, shown: Shown, name: str, words: str) -> None:
 
 
 def is_told(made: House, name: str) -> bool:
-    """The summary tells of each instance of this binding what the binding's own file tells, and of no call that
-    holds one: the end of the last is heard of a little after its answer.
+    """The summary tells of each instance of this binding what the binding's own file tells, and of no call
+    that holds one: the end of the last is heard of a little after its answer.
     """
     whole = json.loads((made.state / "status/summary.json").read_bytes())["instances"]
     keys = ("phase", "pid", "restarts")
