@@ -91,17 +91,16 @@ def gold(made: House, shown: Shown, name: str, words: str) -> None:
 
 
 def is_told(made: House, name: str) -> bool:
-    """The summary tells of each instance of this binding what the binding's own file tells, and of no call
-    that holds one: the end of the last is heard of a little after its answer.
+    """The summary tells of each instance of this binding what the binding's own file tells; and of no call
+    that holds one which has started, since the end of the last is heard of a little after its answer.
     """
     whole = json.loads((made.state / "status/summary.json").read_bytes())["instances"]
+    mine = [one for one in whole if one["binding"] == name]
+    if any(one.get("calls") and one["phase"] != "starting" for one in mine):
+        return False
     keys = ("phase", "pid", "restarts")
-    seen = {
-        one["name"]: [*(one[key] for key in keys), one.get("calls", 0)]
-        for one in whole
-        if one["binding"] == name
-    }
-    return seen == {one["id"]: [*(one[key] for key in keys), 0] for one in instances(made, name)}
+    seen = {one["name"]: [one[key] for key in keys] for one in mine}
+    return seen == {one["id"]: [one[key] for key in keys] for one in instances(made, name)}
 
 
 def instances(made: House, name: str) -> list[dict[str, Any]]:
