@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-END = b""  # the terminal is gone
+END = b""  # the terminal is gone, or a signal wants the end
 NOTHING = b"\0"  # no key in that time
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Keys:
@@ -24,6 +24,7 @@ class Keys:
 
     def __init__(self, woken: int) -> None:
         """``woken`` is a pipe's end that becomes readable with each signal."""
+        self.ended = False  # a signal asked for the end
         self._woken = woken
         self._stdin = sys.stdin.fileno() if sys.stdin.isatty() else None
 
@@ -33,6 +34,8 @@ class Keys:
         ready, _, _ = select.select(sources, [], [], seconds)
         if self._woken in ready:
             os.read(self._woken, 1024)
+        if self.ended:
+            return END
         if self._stdin is None or self._stdin not in ready:
             return NOTHING
         try:
@@ -43,18 +46,26 @@ class Keys:
 
 @contextmanager
 def pressed() -> Iterator[Keys]:
-    """Open the keys; SIGTERM and SIGHUP become ``KeyboardInterrupt`` inside, so that all is put back."""
+    """Open the keys; SIGINT, SIGTERM and SIGHUP become the key ``END`` inside, so that all is put back.
+
+    None of them raises: what is raised while an import, or what Python frees, runs is told to nobody.
+    """
     woken, wake = os.pipe()
+    keys = Keys(woken)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        keys.ended = True
+
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
-    before = {number: signal.signal(number, _end) for number in _ENDING}
+    before = {number: signal.signal(number, end) for number in _ENDING}
     before[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, _nothing)
     waker = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     modes = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     try:
         if modes is not None:
             tty.setcbreak(sys.stdin)
-        yield Keys(woken)
+        yield keys
     finally:
         if modes is not None:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
@@ -63,10 +74,6 @@ def pressed() -> Iterator[Keys]:
             signal.signal(number, handler)
         os.close(woken)
         os.close(wake)
-
-
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:

@@ -9,7 +9,6 @@ was.
 import os
 import sys
 import time
-from contextlib import suppress
 
 from rich.console import Console, ConsoleDimensions
 from rich.live import Live
@@ -30,7 +29,7 @@ def run(settings: usage.Settings, *, times: int | None = None) -> int:
     if not sys.stdout.isatty():
         return _printed(settings, times)
     screen = _Screen(settings)
-    with suppress(KeyboardInterrupt), keys.pressed() as pressed, screen.live:
+    with keys.pressed() as pressed, screen.live:
         while times is None or times > 0:
             times = None if times is None else times - 1
             if pressed.within(screen.show()) in _QUIT:

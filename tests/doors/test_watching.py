@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.doors import columns, watching
+from reconciler.doors import columns, keys, watching
 from tests.doors import fakes
 from tests.doors.conftest import World
 
@@ -144,3 +144,16 @@ def test_a_narrow_screen_cuts_no_place_and_no_word_of_the_source() -> None:
     assert all(columns.width(one) <= 80 for one in told.splitlines())
     assert " ".join(told.split()) == ("a commit that nobody signed is refused " * 5).strip()
     assert columns.folded("short", 9, 80) == columns.folded("short", 9, None) == "short"
+
+
+def test_a_signal_is_heard_whatever_runs_when_it_comes() -> None:
+    """An exception would be lost in a finalizer, as in any callback of the interpreter's own."""
+
+    class Freed:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0)
+
+    with keys.pressed() as pressed:
+        Freed()
+        assert pressed.within(_PATIENCE_S) == keys.END
