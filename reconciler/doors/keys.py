@@ -11,7 +11,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 END = b""  # the terminal is gone, or a signal wants the end
@@ -39,7 +39,7 @@ class Keys:
         if self._stdin is None or self._stdin not in ready:
             return NOTHING
         try:
-            return os.read(self._stdin, 1)
+            return os.read(self._stdin, 1) or (END if _is_gone(self._stdin) else NOTHING)
         except OSError:
             return END
 
@@ -64,16 +64,31 @@ def pressed() -> Iterator[Keys]:
     modes = termios.tcgetattr(sys.stdin) if sys.stdin.isatty() else None
     try:
         if modes is not None:
-            tty.setcbreak(sys.stdin)
+            _give_at_once(sys.stdin.fileno())
         yield keys
     finally:
         if modes is not None:
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
+            with suppress(termios.error):  # it is gone
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
         signal.set_wakeup_fd(waker)
         for number, handler in before.items():
             signal.signal(number, handler)
         os.close(woken)
         os.close(wake)
+
+
+def _give_at_once(terminal: int) -> None:
+    """Each key as it comes. A read never waits: Ctrl-C takes back keys that were already told of."""
+    tty.setcbreak(terminal)
+    modes = termios.tcgetattr(terminal)
+    modes[6][termios.VMIN] = 0
+    termios.tcsetattr(terminal, termios.TCSANOW, modes)
+
+
+def _is_gone(terminal: int) -> bool:
+    poll = select.poll()
+    poll.register(terminal, 0)
+    return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:

@@ -157,3 +157,17 @@ def test_a_signal_is_heard_whatever_runs_when_it_comes() -> None:
     with keys.pressed() as pressed:
         Freed()
         assert pressed.within(_PATIENCE_S) == keys.END
+
+
+def test_keys_that_are_taken_back_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C empties what was typed before it: a key may be told of and be gone."""
+    typed, there = pty.openpty()
+    with os.fdopen(there, "rb", buffering=0) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with keys.pressed() as pressed:
+            monkeypatch.setattr(select, "select", lambda *_: ([there], [], []))
+            assert pressed.within(_PATIENCE_S) == keys.NOTHING
+            os.write(typed, b"x")
+            assert pressed.within(_PATIENCE_S) == b"x"
+            os.close(typed)
+            assert pressed.within(_PATIENCE_S) == keys.END
