@@ -132,6 +132,7 @@ async def serve_router(folder: str, upstream: str, work: str, inbox: str, outbox
             self.inbox = os.open(inbox, os.O_RDONLY | os.O_DIRECTORY)
             self.outbox = os.open(outbox, os.O_RDONLY | os.O_DIRECTORY)
             self.ended = asyncio.get_running_loop().create_future()
+            self.echoes = None  # it was given no secret
 
         def connect(self) -> socket.socket:
             connection = socket.socket(socket.AF_UNIX)

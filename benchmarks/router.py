@@ -243,6 +243,7 @@ async def serve_router(folder: str, upstream: str) -> None:
         def __init__(self) -> None:
             self.inbox = self.outbox = os.open(folder, os.O_RDONLY)
             self.ended = asyncio.get_running_loop().create_future()
+            self.echoes = None  # it was given no secret
 
         def connect(self) -> socket.socket:
             connection = socket.socket(socket.AF_UNIX)
