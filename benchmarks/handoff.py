@@ -34,6 +34,7 @@ from typing import Any
 import goals
 import orjson
 import uvloop
+from running import Running
 
 from reconciler.control.dispatch import Dispatcher
 from reconciler.model.contract import compiled
@@ -125,33 +126,6 @@ while True:
 async def serve_router(folder: str, upstream: str, work: str, inbox: str, outbox: str) -> None:
     """The router, and a socket that tells how long its loop stood still and how much it has grown."""
 
-    class Running:
-        """A supervisor whose one instance runs already."""
-
-        def __init__(self) -> None:
-            self.inbox = os.open(inbox, os.O_RDONLY | os.O_DIRECTORY)
-            self.outbox = os.open(outbox, os.O_RDONLY | os.O_DIRECTORY)
-            self.ended = asyncio.get_running_loop().create_future()
-            self.echoes = None  # it was given no secret
-
-        def connect(self) -> socket.socket:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(upstream)
-            connection.setblocking(False)
-            return connection
-
-        async def ready(self, name: Any) -> "Running":
-            return self
-
-        def hold(self, name: Any) -> None: ...
-
-        def release(self, name: Any) -> None: ...
-
-        def answered(self, name: Any) -> None: ...
-
-        def broken(self, name: Any, reason: str, message: str) -> None:
-            raise SystemExit(f"{reason}: {message}")
-
     spec = Interface.model_validate(
         {"apiVersion": "handler.interface/v1", "name": "file", "version": 1, "description": "Files."}
     )
@@ -164,7 +138,7 @@ async def serve_router(folder: str, upstream: str, work: str, inbox: str, outbox
     Path(folder).mkdir()
     watch = Watch()
     router = Router(
-        Dispatcher(Running(), recipe=lambda _: recipe),
+        Dispatcher(Running(upstream, inbox, outbox), recipe=lambda _: recipe),
         record=watch.record,
         now=time.time,
         clock=time.monotonic,

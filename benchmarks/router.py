@@ -34,6 +34,7 @@ import jsonschema_rs
 import orjson
 import uvloop
 from goals import Goals
+from running import Running
 
 from reconciler.control.dispatch import Dispatcher
 from reconciler.model.contract import compiled
@@ -237,32 +238,6 @@ async def serve_floor(path: str, upstream: str) -> None:
 
 
 async def serve_router(folder: str, upstream: str) -> None:
-    class Running:
-        """A supervisor whose one instance runs already."""
-
-        def __init__(self) -> None:
-            self.inbox = self.outbox = os.open(folder, os.O_RDONLY)
-            self.ended = asyncio.get_running_loop().create_future()
-            self.echoes = None  # it was given no secret
-
-        def connect(self) -> socket.socket:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(upstream)
-            connection.setblocking(False)
-            return connection
-
-        async def ready(self, name: Any) -> "Running":
-            return self
-
-        def hold(self, name: Any) -> None: ...
-
-        def release(self, name: Any) -> None: ...
-
-        def answered(self, name: Any) -> None: ...
-
-        def broken(self, name: Any, reason: str, message: str) -> None:
-            raise SystemExit(f"{reason}: {message}")
-
     spec = Interface.model_validate(
         {
             "apiVersion": "handler.interface/v1",
@@ -287,7 +262,7 @@ async def serve_router(folder: str, upstream: str) -> None:
         records += 1
 
     Path(folder).mkdir()
-    dispatcher = Dispatcher(Running(), recipe=lambda _: recipe)
+    dispatcher = Dispatcher(Running(upstream, folder, folder), recipe=lambda _: recipe)
     router = Router(dispatcher, record=record, now=time.time, clock=time.monotonic)
     routes = AgentRoutes("bench", {"echo": route})
     number = itertools.count()

@@ -9,7 +9,6 @@ that comes while the sandbox is built is not lost. It dies with us: spawn from t
 """
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -19,7 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.runtime import netns
+from reconciler.runtime import infopipe, netns
 
 _PASSED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
@@ -113,25 +112,13 @@ def _spawned(order: Order, own: tuple[int, ...]) -> tuple[subprocess.Popen[bytes
 
 
 async def _inner_pid(told: int) -> int:
-    loop = asyncio.get_running_loop()
-    os.set_blocking(told, False)
-    data = b""
     try:
         async with asyncio.timeout(_SET_UP_S):
-            while b"}" not in data:
-                readable = asyncio.Event()
-                loop.add_reader(told, readable.set)
-                try:
-                    await readable.wait()
-                finally:
-                    loop.remove_reader(told)
-                more = os.read(told, 4096)
-                if not more:
-                    raise NotStartedError("bubblewrap could not build it")
-                data += more
+            return infopipe.child_pid(await infopipe.until(told, b"}"))
     except TimeoutError:
         raise NotStartedError("bubblewrap took too long") from None
-    return int(json.loads(data)["child-pid"])
+    except ValueError as error:
+        raise NotStartedError(str(error)) from None
 
 
 async def _end(child: subprocess.Popen[bytes]) -> int:

@@ -12,7 +12,6 @@ namespace a moment later.
 """
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reconciler.runtime import infopipe
 from reconciler.runtime.limits import Group
 
 GRACE_S = 2.0  # between the request to stop and the end of the pid namespace
@@ -159,12 +159,12 @@ async def spawn(order: Order, bounds: Callable[[], Group]) -> Process:
         try:
             async with asyncio.timeout(_SET_UP_S):
                 group = bounds()
-                inner = _child_pid(await _until(told, b"}"))
+                inner = infopipe.child_pid(await infopipe.until(told, b"}"))
                 process.adopt(inner, group)
                 if order.built is not None:
                     await order.built(inner)
                 os.write(unblock, b"1")
-                if not await _until(runs, b"1"):
+                if not await infopipe.until(runs, b"1"):
                     raise NotStartedError("the interpreter did not start")
         except (TimeoutError, OSError, ValueError, NotStartedError) as fault:
             how = await process.kill()
@@ -207,32 +207,6 @@ def _memory_file(name: str, content: bytes, owner: ExitStack) -> int:
     os.write(number, content)
     os.lseek(number, 0, os.SEEK_SET)
     return number
-
-
-async def _until(pipe: int, mark: bytes) -> bytes:
-    """What a pipe gives up to and with ``mark``; b"" when it ends before."""
-    loop = asyncio.get_running_loop()
-    os.set_blocking(pipe, False)
-    read = b""
-    while mark not in read:
-        readable = asyncio.Event()
-        loop.add_reader(pipe, readable.set)
-        try:
-            await readable.wait()
-        finally:
-            loop.remove_reader(pipe)
-        data = os.read(pipe, 4096)
-        if not data:
-            return b""
-        read += data
-    return read
-
-
-def _child_pid(info: bytes) -> int:
-    """The process that bubblewrap's ``--info-fd`` names; ValueError when it ended before it could."""
-    if not info:
-        raise ValueError("bubblewrap could not build it")
-    return int(json.loads(info)["child-pid"])
 
 
 def _children(pid: int) -> list[int]:

@@ -1,0 +1,31 @@
+"""What bubblewrap tells through a pipe while it builds a sandbox, read without blocking the loop."""
+
+import asyncio
+import json
+import os
+
+
+async def until(pipe: int, mark: bytes) -> bytes:
+    """What a pipe gives up to and with ``mark``; b"" when it ends before."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(pipe, False)
+    read = b""
+    while mark not in read:
+        readable = asyncio.Event()
+        loop.add_reader(pipe, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(pipe)
+        data = os.read(pipe, 4096)
+        if not data:
+            return b""
+        read += data
+    return read
+
+
+def child_pid(info: bytes) -> int:
+    """The process that bubblewrap's ``--info-fd`` names; ValueError when it ended before it could."""
+    if not info:
+        raise ValueError("bubblewrap could not build it")
+    return int(json.loads(info)["child-pid"])
