@@ -7,7 +7,8 @@ does not know is refused with the nearest key that it does, for a misspelt setti
 from collections.abc import Iterator
 
 from reconciler.admission.models import models_are_listed_once, some_tool_takes_a_model
-from reconciler.admission.slots import value_fault
+from reconciler.admission.scopes import holds, overlaps
+from reconciler.admission.slots import format_mend, value_fault
 from reconciler.admission.smoke import smoke_cases_are_known_and_do_nothing
 from reconciler.admission.view import View, nearest
 from reconciler.model.inventory import Resource
@@ -74,6 +75,29 @@ def settings_are_known_and_fit(view: View, binding: Resource[Binding]) -> Iterat
             )
 
 
+def folders_leave_the_product_alone(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """A folder that a setting names is a person's documents: not their whole home, and nothing of ours."""
+    connector = _connector(view, binding)
+    if connector is None:
+        return
+    home = view.where.home
+    for key, setting in connector.spec.settings.items():
+        value = binding.spec.settings.get(key, setting.default)
+        if setting.format != "folder" or not isinstance(value, str) or value_fault(setting, value):
+            continue
+        folder = value if not value.startswith("~/") else f"{home}/{value[2:]}" if home else ""
+        if folder and (overlaps(folder, view.where.forbidden) or holds(folder, (home,) if home else ())):
+            yield Problem(
+                code="B214",
+                what=f"the folder {quoted(value)} holds more than documents",
+                why="what answers agents sees no whole home and none of our own folders",
+                mend="name a folder of documents alone, like '~/documents'",
+                at=Span(binding.file),
+                path=("settings", key) if key in binding.spec.settings else (),
+                about=binding.ref,
+            )
+
+
 def required_settings_are_set(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
     """A required setting without a default has a value."""
     connector = _connector(view, binding)
@@ -81,7 +105,7 @@ def required_settings_are_set(view: View, binding: Resource[Binding]) -> Iterato
         return
     for key, setting in connector.spec.settings.items():
         if setting.required and setting.default is None and key not in binding.spec.settings:
-            value = toml_value(setting.enum[0]) if setting.enum else "VALUE"
+            value = toml_value(setting.enum[0]) if setting.enum else _EXAMPLES[setting.format]
             yield Problem(
                 code="B205",
                 what=f"the setting {quoted(key)} is missing",
@@ -159,6 +183,7 @@ def shadow_is_another_binding(view: View, binding: Resource[Binding]) -> Iterato
 RULES = (
     connector_is_known,
     settings_are_known_and_fit,
+    folders_leave_the_product_alone,
     required_settings_are_set,
     secrets_fill_known_slots,
     pinned_digest_is_the_connectors,
@@ -196,11 +221,21 @@ def _unknown(binding: Resource[Binding], path: Path, role: str, near: str | None
     )
 
 
+_EXAMPLES = {
+    None: "VALUE",
+    "folder": "'~/documents'",
+    "url": "'https://api.example.com/v1'",
+    "host": "'mail.example.com:465'",
+}
+
+
 def _fill(table: str, key: str, value: str, *, there: bool) -> str:
     return f"add {key} = {value} to {table}" if there else f"write {table} = {{ {key} = {value} }}"
 
 
 def _value_mend(setting: Setting) -> str:
+    if mend := format_mend(setting):
+        return mend
     if setting.enum:
         return f"write {listed(map(toml_value, setting.enum))}"
     if setting.default is not None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.view import View
+from reconciler.model import places
 from reconciler.model.contract import matches, pattern_fault
 from reconciler.model.inventory import Resource
 from reconciler.model.names import variable_is_reserved
@@ -118,6 +119,12 @@ def defaults_fit_their_settings(view: View, connector: Resource[Connector]) -> I
 
 def value_fault(setting: Setting, value: object) -> str | None:
     """Why a value does not fit a setting, as the rest of a sentence, or None when it does."""
+    if setting.format is not None and (fault := places.fault(setting.format, value)):
+        return f"{quoted(value)} is no {_FORMS[setting.format][0]}: {fault}"
+    return _plain_fault(setting, value)
+
+
+def _plain_fault(setting: Setting, value: object) -> str | None:
     if setting.enum is not None:
         fits = any(value == one and _kind(value) == _kind(one) for one in setting.enum)
         return None if fits else f"{quoted(value)} is not one of {listed(map(quoted, setting.enum))}"
@@ -132,7 +139,21 @@ def value_fault(setting: Setting, value: object) -> str | None:
     return None
 
 
+_FORMS = {
+    "folder": ("folder that can be shown", "write a folder, like '~/documents'"),
+    "url": ("address that can be reached", "write an address, like 'https://api.example.com/v1'"),
+    "host": ("server that can be reached", "write host:port, like 'mail.example.com:465'"),
+}
+
+
+def format_mend(setting: Setting) -> str | None:
+    """What to type for a setting with a format, or None where it has none."""
+    return _FORMS[setting.format][1] if setting.format else None
+
+
 def _mend(setting: Setting) -> str:
+    if mend := format_mend(setting):
+        return mend
     if setting.enum:
         first = setting.enum[0]
         return f"write {str(first).lower() if isinstance(first, bool) else repr(first)}"

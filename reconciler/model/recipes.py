@@ -70,12 +70,17 @@ class Recipe:
     max_concurrent_calls: int = 8
     ready_timeout_s: float = 30
     command: tuple[str, ...] = ()  # of a program that is not the connector's own entry
+    folders: tuple[tuple[str, str], ...] = ()  # a setting's key and the folder it names, as written, sorted
 
     def as_json(self) -> dict[str, Any]:
         """The recipe as plain JSON values; the input of its digest, and what a session keeps on disk."""
         value: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS[Recipe]}
         if not self.command:
             del value["command"]  # a recipe without one keeps the name that it always had
+        if not self.folders:
+            del value["folders"]
+        else:
+            value["folders"] = [list(pair) for pair in self.folders]
         value["settings"] = [list(pair) for pair in self.settings]
         value["secrets"] = [{name: getattr(use, name) for name in _FIELDS[SecretUse]} for use in self.secrets]
         value["sandbox"] = {name: getattr(self.sandbox, name) for name in _FIELDS[SandboxPolicy]}
@@ -90,6 +95,7 @@ class Recipe:
         for name in ("models", "egress", "command"):
             known[name] = tuple(known.get(name, ()))
         known["settings"] = tuple((key, text) for key, text in known["settings"])
+        known["folders"] = tuple((key, path) for key, path in known.get("folders", ()))
         known["secrets"] = tuple(
             SecretUse(**{**use, "reference": tuple(use["reference"])}) for use in known["secrets"]
         )

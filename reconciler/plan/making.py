@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.admission import connectors
 from reconciler.admission.view import inside
+from reconciler.model import places
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
@@ -89,7 +90,7 @@ def recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Rec
             secret(slot, spec.secrets[slot], offer.secret_slots[slot]) for slot in _filled(spec, offer)
         ),
         models=spec.models,
-        egress=of.egress,
+        egress=_egress(of.egress, spec, offer),
         sandbox=sandbox,
         state=state,
         kit=kit,
@@ -97,6 +98,7 @@ def recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Rec
         max_concurrent_calls=bounds.max_concurrent_calls,
         ready_timeout_s=offer.ready.timeout_seconds,
         command=offer.command or (),
+        folders=tuple(sorted((key, path) for key, form, path in _formed(spec, offer) if form == "folder")),
     )
 
 
@@ -127,7 +129,23 @@ def _settings(binding: Binding, connector: Connector) -> Iterator[tuple[str, str
     for key, setting in connector.settings.items():
         value = binding.settings.get(key, setting.default)
         if value is not None:
-            yield setting.env or variable(key), text(value)
+            seen = places.place(key) if setting.format == "folder" else text(value)
+            yield setting.env or variable(key), seen
+
+
+def _formed(binding: Binding, connector: Connector) -> Iterator[tuple[str, places.Format, str]]:
+    """Each setting with a format that has a value: what it opens besides being one."""
+    for key, setting in connector.settings.items():
+        value = binding.settings.get(key, setting.default)
+        if setting.format is not None and isinstance(value, str):
+            yield key, setting.format, value
+
+
+def _egress(listed: tuple[str, ...], binding: Binding, connector: Connector) -> tuple[str, ...]:
+    """What the connector lists, and the servers that the binding's settings name."""
+    found = (places.target(form, value) for _, form, value in _formed(binding, connector))
+    named = {str(target) for target in found if target is not None}
+    return tuple(sorted({*listed, *named})) if named else listed
 
 
 def _filled(binding: Binding, connector: Connector) -> list[str]:

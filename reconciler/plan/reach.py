@@ -51,7 +51,7 @@ def of_recipe(recipe: Recipe | None, contracts: Iterable[Contract]) -> Reach:
         frozenset(recipe.egress),
         frozenset(map(fingerprint, recipe.secrets)),
         frozenset(recipe.sandbox.programs),
-        frozenset(recipe.sandbox.read),
+        frozenset((*recipe.sandbox.read, *(path for _, path in recipe.folders))),
         frozenset(cost for contract in contracts for cost in costs(contract, None)),
     )
 

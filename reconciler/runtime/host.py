@@ -14,6 +14,7 @@ import sysconfig
 from functools import lru_cache
 from pathlib import Path
 
+from reconciler.model import places
 from reconciler.runtime import sandbox
 
 _SEARCHED = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -104,6 +105,19 @@ def readable(path: str) -> sandbox.Need:
         raise Missing(f"'{path}', which sandbox.read names, is not on this machine")
     inside = dict.fromkeys((real,) if path.startswith(_MERGED) else (real, path))
     return sandbox.Need(mounts=tuple((real, place) for place in inside))
+
+
+def folder(path: str, inside: str) -> sandbox.Need:
+    """The folder that a setting names, as it lies now, shown read-only at ``inside``; raises Missing."""
+    written = Path(path).expanduser()
+    real = written.resolve()
+    if fault := places.fault("folder", str(real)):
+        raise Missing(
+            f"the folder '{path}' cannot be shown to a connector: it leads to '{real}', and {fault}"
+        )
+    if not real.is_dir():
+        raise Missing(f"the folder '{path}' is not on this machine")
+    return sandbox.Need(mounts=((str(real), inside),))
 
 
 def deno(inside: str) -> sandbox.Need:

@@ -10,6 +10,7 @@ PATH.
 from dataclasses import dataclass
 from pathlib import Path
 
+from reconciler.model import places
 from reconciler.model.recipes import Recipe
 from reconciler.runtime import host
 from reconciler.runtime.sandbox import Need
@@ -53,7 +54,7 @@ def _deno(recipe: Recipe) -> Launch:
     variables = (("DENO_DIR", "/tmp/.deno"), ("DENO_NO_UPDATE_CHECK", "1"), ("NO_COLOR", "1"))  # noqa: S108
     flags = (
         *("--no-prompt", "--no-remote", "--no-npm", "--no-lock", "--cached-only", "--quiet", "--allow-env"),
-        "--allow-read=/app,/tmp,/run/connector,/run/secrets",
+        f"--allow-read=/app,/tmp,/run/connector,/run/secrets,{places.FOLDERS}",
         "--allow-write=/tmp,/run/connector/out",
         f"--allow-net={','.join((f'unix:{_SOCKET}', *recipe.egress))}",
     )

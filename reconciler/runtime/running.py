@@ -17,6 +17,7 @@ from functools import partial
 from operator import is_
 from pathlib import Path
 
+from reconciler.model import places
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import InstanceSeen, Reason
 from reconciler.runtime import cell, host, instance, programs, sandbox
@@ -313,6 +314,7 @@ class Running:
         if recipe.environment and environment is None:
             raise ValueError("what it needs is not installed")
         needs = [*map(host.program, recipe.sandbox.programs), *map(host.readable, recipe.sandbox.read)]
+        needs.extend(host.folder(path, places.place(key)) for key, path in recipe.folders)
         begun = programs.launch(recipe, code, environment)
         variables = dict(sandbox.variables(recipe)) | dict(begun.variables)
         needs.extend(begun.needs)

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from reconciler.model.places import FOLDERS
 from reconciler.model.recipes import Recipe, SandboxPolicy
 from reconciler.model.secrets import Filled
 from reconciler.runtime import wayout
@@ -28,7 +29,7 @@ _RUN = "/run/connector"
 _SECRETS_BYTES = 4 * 2**20
 _SHM_BYTES = 64 * 2**20  # what container engines give /dev/shm; multiprocessing wants some
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-_INSIDE = ("/app", "/kit", "/env", "/run", "/tmp", "/proc", "/dev", "/sys")  # noqa: S108 - in the sandbox
+_INSIDE = ("/app", "/kit", "/env", "/run", "/tmp", "/proc", "/dev", "/sys", FOLDERS)  # noqa: S108 - in the sandbox
 _TOO_WIDE = ("/", "/etc", "/home", "/root", "/var", "/boot", "/mnt", "/media")
 # A setting under such a name would steer the programs that build the sandbox, before it stands.
 _STEERING = ("LD_", "GLIBC_", "MALLOC_", "HANDLER_")

@@ -24,6 +24,12 @@ description = "how hard it tries"
 default = 3
 """
 ENGINE = build.catalog() | connector("engine", "ocr/v1", more=SETTINGS)
+FORMED = build.catalog() | connector(
+    "engine",
+    "ocr/v1",
+    more='[settings.docs]\ndescription = "d"\nformat = "folder"\nrequired = true\n'
+    '[settings.url]\ndescription = "u"\nformat = "url"\n',
+)
 NEEDY = build.catalog() | connector(
     "engine", "ocr/v1", more='[settings.model]\ndescription = "m"\nrequired = true\nenum = ["fast"]\n'
 )
@@ -94,6 +100,51 @@ BINDINGS = [
         "write a value like 3",
         (B, '"high"', "3"),
         ENGINE,
+    ),
+    Bad(
+        "B204",
+        binding("b", "engine", 'settings = { docs = "~/documents", url = "http://example.com" }\n'),
+        B,
+        "settings.url",
+        "the value 'http://example.com' is no address that can be reached: plain http goes to an address "
+        "like 127.0.0.1, and to names only https",
+        "write an address, like 'https://api.example.com/v1'",
+        (B, '"http://example.com"', "'https://api.example.com/v1'"),
+        FORMED,
+    ),
+    Bad(
+        "B204",
+        binding("b", "engine", 'settings = { docs = "/etc/ssl" }\n'),
+        B,
+        "settings.docs",
+        "the value '/etc/ssl' is no folder that can be shown: it is a whole part of the machine, not one "
+        "folder of documents",
+        "write a folder, like '~/documents'",
+        (B, '"/etc/ssl"', "'~/documents'"),
+        FORMED,
+    ),
+    *(
+        Bad(
+            "B214",
+            binding("b", "engine", f'settings = {{ docs = "{folder}" }}\n'),
+            B,
+            "settings.docs",
+            f"the folder '{folder}' holds more than documents",
+            "name a folder of documents alone, like '~/documents'",
+            (B, f'"{folder}"', "'~/documents'"),
+            FORMED,
+        )
+        for folder in ("~/config/agents", "/home/ada/config")
+    ),
+    Bad(
+        "B205",
+        binding("b", "engine"),
+        B,
+        "",
+        "the setting 'docs' is missing",
+        "write settings = { docs = '~/documents' }",
+        (B, "", "settings = { docs = '~/documents' }"),
+        FORMED,
     ),
     Bad(
         "B205",

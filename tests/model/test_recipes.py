@@ -32,6 +32,7 @@ _RECIPES = st.builds(
     secrets=st.lists(_SECRETS, max_size=2).map(tuple),
     models=_TEXTS,
     egress=_TEXTS,
+    folders=st.lists(st.tuples(_TEXT, _TEXT), max_size=2).map(tuple),
     sandbox=_POLICIES,
     idle_stop_s=_SECONDS,
     ready_timeout_s=_SECONDS,
@@ -54,12 +55,15 @@ def test_a_recipe_written_down_and_read_is_the_same(recipe: Recipe) -> None:
 
 @given(
     _RECIPES,
-    st.sampled_from(["settings", "models", "egress", "secrets", "sandbox", "code", "kit", "idle_stop_s"]),
+    st.sampled_from(
+        ["settings", "models", "egress", "folders", "secrets", "sandbox", "code", "kit", "idle_stop_s"]
+    ),
 )
 def test_whatever_changes_the_running_thing_changes_the_digest(recipe: Recipe, field: str) -> None:
     other = {
         "settings": (*recipe.settings, ("A", "b")),
         "models": (*recipe.models, "m"),
+        "folders": (*recipe.folders, ("d", "/srv/d")),
         "egress": (*recipe.egress, "a:1"),
         "secrets": (*recipe.secrets, SecretUse("s", "env", ("X",), "X", "env")),
         "sandbox": replace(recipe.sandbox, gpu=not recipe.sandbox.gpu),

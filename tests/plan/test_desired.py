@@ -38,6 +38,34 @@ def test_every_usable_binding_has_a_recipe_whether_an_agent_selects_it_or_not() 
     assert recipe(found, "fast").entry == "main.py"
 
 
+def test_a_setting_with_a_format_opens_what_it_names_and_nothing_else() -> None:
+    more = """
+egress = ["fixed.example:443"]
+[settings.docs]
+env = "DOCS"
+description = "d"
+format = "folder"
+[settings.server]
+env = "SERVER"
+description = "s"
+format = "url"
+default = "http://127.0.0.1:8080"
+"""
+    files = interface("ocr") | connector("engine", "ocr/v1", more=more)
+    named = 'settings = { docs = "~/papers", server = "https://Search.example/api" }\n'
+    found = desired(files | binding("a", "engine", named) | binding("b", "engine"))
+    assert recipe(found, "a").folders == (("docs", "~/papers"),)
+    assert recipe(found, "a").settings == (
+        ("DOCS", "/folders/docs"),
+        ("SERVER", "https://Search.example/api"),
+    )
+    assert recipe(found, "a").egress == ("fixed.example:443", "search.example:443")
+    assert recipe(found, "b").folders == ()
+    assert recipe(found, "b").egress == ("127.0.0.1:8080", "fixed.example:443")
+    assert "folders" in recipe(found, "a").as_json()
+    assert "folders" not in recipe(found, "b").as_json()  # it keeps the name that it always had
+
+
 def test_the_code_to_pin_is_the_connectors_folder_by_paths_inside_it() -> None:
     found = desired(SMALL)
     one = recipe(found, "fast")

@@ -38,6 +38,12 @@ def test_each_sort_names_what_is_gained_and_lost() -> None:
     assert reach.deltas(reach.NOTHING, reach.NOTHING) == ()
 
 
+def test_a_folder_that_a_setting_names_is_read_and_a_changed_one_tells() -> None:
+    old, new = replace(PLAIN, folders=(("d", "/srv/a"),)), replace(PLAIN, folders=(("d", "/srv/b"),))
+    found = reach.deltas(reach.of_recipe(old, ()), reach.of_recipe(new, ()))
+    assert found == (Delta("read", ("/srv/a",), ("/srv/b",)),)
+
+
 def test_only_granted_tools_cost_and_a_closed_route_reaches_nothing() -> None:
     paid = contract(_PAID)
     route = Route(paid.interface, "b", PLAIN.name, paid)
@@ -52,7 +58,7 @@ def test_only_granted_tools_cost_and_a_closed_route_reaches_nothing() -> None:
 
 def test_every_bound_of_an_instance_is_compared() -> None:
     """What a recipe holds is shown as reach, bound, making, or by the keys of the two files."""
-    shown_by_keys = {"command", "binding", "settings", "models", "egress", "secrets", "sandbox"}
+    shown_by_keys = {"folders", "command", "binding", "settings", "models", "egress", "secrets", "sandbox"}
     changed = replace(
         PLAIN, connector="x", runtime="x", code="x", entry="x", environment="x", state="x", kit="x",
         idle_stop_s=1, max_concurrent_calls=1, ready_timeout_s=1,

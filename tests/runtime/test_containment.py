@@ -46,6 +46,23 @@ def test_privileges_are_gone_for_good() -> None:
     assert status["Groups"].strip() in {"", "65534"}
 
 
+def test_a_settings_folder_is_seen_at_its_place_and_cannot_be_written_to(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "a.txt").write_text("hello")
+    (tmp_path / "away").symlink_to("/etc/passwd")
+    code = """
+import os
+answer = {"names": sorted(os.listdir("/folders/docs")), "text": open("/folders/docs/a.txt").read()}
+for name, word in (("write", "b"), ("away", "away")):
+    try:
+        open("/folders/docs/" + word, "w" if name == "write" else "r")
+    except OSError as fault:
+        answer[name] = fault.errno
+"""
+    seen = inside(code, folders=(("docs", str(tmp_path)),))
+    assert seen == {"names": ["a.txt", "away"], "text": "hello", "write": 30, "away": 2}  # EROFS, ENOENT
+
+
 def test_the_environment_is_exactly_what_is_listed() -> None:
     environment = inside("import os; answer = dict(os.environ)", settings=(("OCR_LANG", "deu"),))
     assert environment == {

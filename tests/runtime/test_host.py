@@ -83,6 +83,19 @@ def test_data_is_shown_at_its_own_and_its_real_place(tmp_path: Path, monkeypatch
         host.readable(str(tmp_path / "nothing"))
 
 
+def test_a_settings_folder_is_shown_at_one_place_as_it_really_lies(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for written in ("real", "link"):
+        need = host.folder(str(tmp_path / written), "/folders/docs")
+        assert need.mounts == ((str(tmp_path / "real"), "/folders/docs"),)
+    (tmp_path / "keys").symlink_to("/etc/ssl")
+    with pytest.raises(host.Missing, match="leads to '/etc/ssl'"):
+        host.folder(str(tmp_path / "keys"), "/folders/docs")
+    with pytest.raises(host.Missing, match="not on this machine"):
+        host.folder(str(tmp_path / "nothing"), "/folders/docs")
+
+
 def test_a_link_to_something_wide_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host.sandbox, "_INSIDE", ("/app",))
     (tmp_path / "link").symlink_to("/etc")
