@@ -2,7 +2,7 @@
 
 The lock and the events are shaped here, the status files in ``config.objectfile`` and
 ``config.statuses``, what ``handler diff`` prints in ``config.differences``, a session's
-sheet in ``config.capabilities``.
+sheet in ``config.capabilities``, what ``handler connector check`` found in ``config.evidence``.
 """
 
 from typing import Literal
@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from reconciler.config.capabilities import Capabilities
 from reconciler.config.differences import Difference
+from reconciler.config.evidence import Evidence
 from reconciler.config.objectfile import Document, StatusFile
 from reconciler.config.statuses import Summary
 
@@ -63,6 +64,7 @@ DOCUMENTS: dict[str, tuple[str, type[BaseModel]]] = {
     "lock": ("handler.lock/v1", LockFile),
     "status": ("handler.status/v1", StatusFile),
     "summary": ("handler.status/v1 summary", Summary),
+    "evidence": ("handler.evidence/v1", Evidence),
     "event": ("handler.event/v1", Event),
     "capabilities": ("handler.capabilities/v1", Capabilities),
     "diff": ("handler.diff/v1", Difference),

@@ -30,6 +30,7 @@ from reconciler.model.resources import KINDS, KindRow, Record
 _ROWS: Mapping[Kind, KindRow] = {row.kind: row for row in KINDS}
 _VERSION = re.compile(r"v([1-9][0-9]{0,5})")
 _NOTHING: frozenset[str] = frozenset()
+EVIDENCE = "evidence/"  # in a connector's folder
 _NO_FILE = "S218"
 _MAX_SHOWN_NAME = 100  # a name beyond it is no name of an object, and gets no status of its own
 
@@ -182,6 +183,8 @@ def _read(layer: Layer, home: Home, tree: Tree, paths: list[str]) -> Unit:
         found = shape.problems(Subject(row, home.key, ref, values, given))
         return Unit(home.key, ref, problems=tuple(_placed(found, data)))
     cut = len(home.folder) + 1 if home.folder else home.key.rfind("/") + 1
+    if home.kind is Kind.CONNECTOR:  # what was found out about it is no part of it
+        paths = [path for path in paths if not path.startswith(EVIDENCE, cut)]
     files = {path[cut:]: tree.files[path] for path in paths}
     executable = _NOTHING
     if tree.executable:

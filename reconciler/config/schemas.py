@@ -27,10 +27,10 @@ Schema = dict[str, Any]
 def render() -> Mapping[str, str]:
     """The text of every schema by file name: ``binding.schema.json`` and so on, ready to be written."""
     # ruff: noqa: PLC0415 - 40 ms that only rendering pays
-    from reconciler.config import capabilities, differences, documents, moves, objectfile, statuses
+    from reconciler.config import capabilities, differences, documents, evidence, moves, objectfile, statuses
 
     models = {row.kind.value: (row.api_version, row.model) for row in KINDS} | documents.DOCUMENTS
-    written = (documents, objectfile, statuses, moves, differences, capabilities)
+    written = (documents, objectfile, statuses, moves, differences, capabilities, evidence)
     descriptions = _descriptions((resources, settings, *written))
     rendered = {}
     for name, (title, model) in sorted(models.items()):

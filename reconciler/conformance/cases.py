@@ -9,6 +9,7 @@ run has no outcome, so it cannot pass.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -144,6 +145,17 @@ def judge(case: Case, outcome: Outcome) -> tuple[str, ...]:
     if expect.max_seconds is not None and outcome.seconds > expect.max_seconds:
         faults.append(f"took {outcome.seconds:.1f} s, more than {expect.max_seconds:g} s")
     return tuple(faults)
+
+
+def shown(outcome: Outcome, most: int) -> str:
+    """What came back, for whoever runs a suite of their own: JSON, or the error, and the files; cut."""
+    if outcome.structured is None:
+        text = f"the error {quoted(outcome.error or 'nothing')}"
+    else:
+        text = json.dumps(outcome.structured, ensure_ascii=False)
+    if len(text) > most:
+        text = f"{text[:most]}… ({len(text)} characters)"
+    return text + "".join(f"; {name}: {len(data)} bytes" for name, data in outcome.files.items())
 
 
 # reading

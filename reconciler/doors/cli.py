@@ -7,7 +7,7 @@ the command alike. What a command imports is imported when it runs.
 
 import click
 
-from reconciler.doors import editcli, rollcli, sessioncli, usage
+from reconciler.doors import connectorcli, editcli, rollcli, sessioncli, usage
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -310,5 +310,5 @@ def _doctor(settings: usage.Settings) -> int:
 
 
 handler.add_command(_diff, "plan")
-for _command in (*editcli.COMMANDS, *rollcli.COMMANDS, *sessioncli.COMMANDS):
+for _command in (*editcli.COMMANDS, *rollcli.COMMANDS, *sessioncli.COMMANDS, *connectorcli.COMMANDS):
     handler.add_command(_command)

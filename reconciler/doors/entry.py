@@ -26,6 +26,7 @@ _COULD_NOT = {
     "wait",
     "reconcile",
     "daemon run",
+    "connector",
 }  # 2 means "could not run"
 # What is of use where neither the controller nor its folders are seen: the services, and files by themselves.
 _IN_SANDBOX = {"call", "validate", "fmt", "convert", "init", "new", "explain"}

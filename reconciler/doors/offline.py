@@ -69,6 +69,11 @@ def look(root: Path) -> Look:
     return _judged(root, trees)
 
 
+def catalogue(root: Path) -> Look:
+    """The catalogue alone, judged as a configuration at ``root`` that holds nothing would have it."""
+    return _judged(root, {Layer.CONFIG: Tree("", {}), Layer.CATALOG: _shipped()})
+
+
 def root_of(path: Path) -> Path:
     """The configuration that a path belongs to: the nearest folder upward with a ``handler.toml``, else the
     folder itself, or the one above the folder of kinds that a file lies in.

@@ -22,6 +22,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("resume", "KIND/NAME", "end a suspension"),
     ("fmt", "[--check] [PATH…]", "one layout for every TOML file, comments kept"),
     ("convert", "[PATH] [--to VERSION]", "to another version of a file's format"),
+    (
+        "connector check",
+        "CONNECTOR [--live]",
+        "does it keep what its interfaces promise? every case, and evidence",
+    ),
     ("lock add", "REF", "publish an interface version: freeze it in handler.lock"),
     ("history", "[KIND/NAME]", "the last admitted revisions, or what became of an object's forms"),
     ("rollback", "[REV]", "serve an earlier revision until the source changes"),

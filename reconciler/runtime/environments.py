@@ -51,7 +51,8 @@ class Environments:
         self._building: dict[str, asyncio.Task[Path]] = {}
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in root.glob(f"{_HALF_MADE}*"):  # a controller that was killed while it built
-            shutil.rmtree(left, ignore_errors=True)
+            if not _is_being_made(left.name):
+                shutil.rmtree(left, ignore_errors=True)
 
     def path(self, digest: str) -> Path | None:
         """Where the environment of this lock lies, or None before it is built."""
@@ -132,6 +133,12 @@ def _settle(made: Path, place: Path) -> None:
     if os.path.lexists(place):
         place.rename(made.parent / "old")
     made.rename(place)
+
+
+def _is_being_made(name: str) -> bool:
+    """Whether another program that lives builds there: a check installs where the controller does."""
+    maker = name.removeprefix(_HALF_MADE).partition("-")[0]
+    return maker.isdecimal() and int(maker) != os.getpid() and Path("/proc", maker).is_dir()
 
 
 def _names(digest: str, lock: bytes) -> bool:

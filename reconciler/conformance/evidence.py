@@ -1,0 +1,139 @@
+"""Evidence: what it is about, how it is sealed, and what it proves by now. Pure.
+
+Evidence is about a subject: a connector's folder, how an instance of it is made, and the suites that it was
+held to. With another digest of any of them it is void, whatever it says. It may take a binding's service
+away, where the binding asks for it, and never gives one.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import rfc8785
+
+from reconciler.config.evidence import Evidence, EvidenceSubject
+from reconciler.model.recipes import Recipe
+
+API = "handler.evidence/v1"
+_CONTRACT = ("interface.toml", "tools.json")
+_CASES = "conformance/"
+_NOT_OF_MAKING = (
+    "binding", "code", "kit", "idle_stop_s", "max_concurrent_calls", "ready_timeout_s", "secrets",
+)  # fmt: skip
+
+
+def subject(recipe: Recipe, suites: Mapping[str, Mapping[str, bytes]]) -> EvidenceSubject:
+    """What is examined when an instance of this recipe is; ``suites`` holds the files of each version.
+
+    Secrets count by slot and not by reference: a check that finds a key elsewhere proves the same.
+    """
+    making = {key: value for key, value in recipe.as_json().items() if key not in _NOT_OF_MAKING}
+    making["secrets"] = sorted(use.slot for use in recipe.secrets)
+    return EvidenceSubject(
+        connector=recipe.connector,
+        connectorDigest=f"sha256:{recipe.code}",
+        making=_digest(making),
+        suites={version: suite_digest(files) for version, files in sorted(suites.items())},
+    )
+
+
+def suite_digest(files: Mapping[str, bytes]) -> str:
+    """``sha256:…`` of an interface version's rules, tools, cases and fixtures."""
+    whole = hashlib.sha256()
+    for path, data in sorted(files.items()):
+        if path in _CONTRACT or path.startswith(_CASES):
+            whole.update(f"{hashlib.sha256(data).hexdigest()} {path}\n".encode())
+    return f"sha256:{whole.hexdigest()}"
+
+
+def sealed(values: Mapping[str, Any]) -> Evidence:
+    """Evidence of these values, its verdicts and its fingerprint worked out. ``values`` has the file's keys,
+    without these three. Raises pydantic's ValidationError.
+    """
+    results = values["results"]
+    tiers = {tier: _tier(results, tier) for tier in ("conformance", "certification")}
+    whole = {"apiVersion": API, **values, "tiers": tiers}
+    return Evidence.model_validate({**whole, "fingerprint": _digest(whole)})
+
+
+def is_whole(evidence: Evidence) -> bool:
+    """Whether nothing of it was changed since it was sealed."""
+    values = evidence.model_dump(mode="json", by_alias=True)
+    return bool(values.pop("fingerprint") == _digest(values))
+
+
+def _tier(results: Iterable[Mapping[str, Any]], tier: str) -> str:
+    """Never without a case; failed with one that failed or was not run."""
+    verdicts = {result["verdict"] for result in results if result["tier"] == tier}
+    if not verdicts:
+        return "never"
+    return "passed" if verdicts == {"passed"} else "failed"
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return f"sha256:{hashlib.sha256(rfc8785.dumps(_plain(value))).hexdigest()}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+# what it proves
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the evidence at hand says of one subject. ``fingerprint`` is that of the evidence, or ""."""
+
+    verdict: Literal["passed", "failed", "stale", "never"]
+    message: str
+    fingerprint: str = ""
+    until: str = ""  # an ISO instant in UTC; "" where nothing is proven
+
+
+def proof(
+    about: EvidenceSubject, found: Collection[Evidence], *, live: bool, most_days: int, now: datetime
+) -> Proof:
+    """What is proven of a subject: by the newest whole evidence about exactly it. ``live``: only evidence
+    with open egress counts, unless it reaches nobody; ``now`` is an instant with a zone.
+    """
+    whole = [one for one in found if one.subject.connector == about.connector and is_whole(one)]
+    its_own = [one for one in whole if one.subject == about and (one.mode == "live" or not live)]
+    if not its_own:
+        return _nothing_fits(about, whole, live=live)
+    newest = max(its_own, key=lambda one: one.finished)
+    day = newest.finished[:10]
+    until = datetime.fromisoformat(newest.finished) + timedelta(days=most_days)
+    told = until.isoformat(timespec="seconds").replace("+00:00", "Z")
+    if newest.tiers.conformance != "passed":
+        failed = sum(result.verdict != "passed" for result in newest.results)
+        return Proof("failed", f"{failed} of its cases did not pass on {day}", newest.fingerprint)
+    if until < now:
+        return Proof("stale", f"it passed on {day}, more than {most_days} days ago", newest.fingerprint)
+    count = sum(result.tier == "conformance" for result in newest.results)
+    return Proof("passed", f"all {count} cases passed on {day} ({newest.mode})", newest.fingerprint, told)
+
+
+def _nothing_fits(about: EvidenceSubject, found: Collection[Evidence], *, live: bool) -> Proof:
+    if not found:
+        return Proof("never", "no check of it is known")
+    if live and any(one.subject == about for one in found):
+        return Proof("never", "only a check with closed egress is known, and a live one is asked for")
+    newest = max(found, key=lambda one: one.finished)
+    what = [
+        words
+        for words, differs in (
+            ("its code", newest.subject.connector_digest != about.connector_digest),
+            ("its configuration", newest.subject.making != about.making),
+            ("its suites", newest.subject.suites != about.suites),
+        )
+        if differs
+    ]
+    changed = " and ".join(what)
+    return Proof("stale", f"it was checked on {newest.finished[:10]}; {changed} changed since")

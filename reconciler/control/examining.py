@@ -1,0 +1,235 @@
+"""A connector examined: every case of what it implements, through a router and a sandbox of its own.
+
+No controller is needed and none is disturbed: supervisor, dispatcher and router are those of one, made for
+the length of the examination in folders that are gone afterwards. Only what is installed for python
+connectors is shared with the controller's state, since it takes minutes to install.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+import anyio
+
+from reconciler.admission import absent
+from reconciler.admission.admit import Admission
+from reconciler.conformance import cases
+from reconciler.conformance.cases import Case, Outcome
+from reconciler.control import caserun, looking, proving
+from reconciler.control.caserun import CaseRunner, Suite
+from reconciler.control.dispatch import Dispatcher
+from reconciler.control.journal import Journal
+from reconciler.control.leaving import Leaving
+from reconciler.model.calls import CallRecord, Refusal
+from reconciler.model.inventory import Resource
+from reconciler.model.names import InstanceName, Kind, ObjectRef
+from reconciler.model.recipes import Pinned, Recipe
+from reconciler.model.resources import Binding, Connector
+from reconciler.model.status import InstanceSeen
+from reconciler.plan import making
+from reconciler.router.server import Router
+from reconciler.runtime.resolving import Resolver
+from reconciler.runtime.supervisor import RuntimeFolders, Supervisor
+
+_LONGEST_RUN = 60  # bytes of the folder that sockets lie in: their paths are short
+_DEMAND = "conformance.require"  # what a check is to satisfy cannot be asked of it
+_LOG = 4000  # characters of its log that are told
+_WORDS_S = 1.0  # how long a call's record is waited for, where it may say more
+
+
+class Unfit(Exception):  # noqa: N818 - a fact, in words for a person
+    """What was named cannot be examined in this release; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """What is examined, and by which suites."""
+
+    recipe: Recipe
+    code: Pinned
+    suites: tuple[Suite, ...]
+    sources: dict[str, dict[str, bytes]]  # the files of each version, by NAME/vN
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Whose secrets are found, and where environments are kept."""
+
+    config: Path
+    environments: Path
+
+
+class Listener(Protocol):
+    """Who hears how an examination goes."""
+
+    def step(self, words: str) -> None:
+        """Something takes its time: what."""
+        ...
+
+    def begins(self, version: str, case: Case) -> None: ...
+
+    def ended(self, version: str, case: Case, outcome: Outcome, faults: tuple[str, ...]) -> None: ...
+
+
+def exam(admission: Admission, binding: str) -> Exam:
+    """What there is to examine of a binding in force. Raises ``Unfit``."""
+    form = cast("Resource[Binding]", admission.in_force[ObjectRef(Kind.BINDING, binding)])
+    ref = ObjectRef(Kind.CONNECTOR, form.spec.connector or "")
+    connector = cast("Resource[Connector]", admission.in_force[ref])
+    lacking = [*absent.needed(connector), *absent.needed(form, connector)]
+    if lacking := [word for word in lacking if word != _DEMAND]:
+        raise Unfit(f"{ref} cannot run in this release: not built: {', '.join(lacking)}")
+    found, sources = [], {}
+    for version in connector.spec.implements:
+        suite = caserun.suite_of(admission, version, form.spec)
+        if suite is None:
+            raise Unfit(f"{version}, which {ref} implements, is not in force")
+        found.append(suite)
+        sources[version] = dict(admission.in_force[ObjectRef(Kind.INTERFACE, version)].files)
+    base = making.base(connector)
+    recipe = making.recipe(form, base, state="none", kit=looking.kit_digest())
+    return Exam(recipe, base.code, tuple(found), sources)
+
+
+def unasked(suite: Suite, case: Case) -> str:
+    """Why a case may not be asked in this release, or ""."""
+    tool = suite.contract.tools[case.tool]
+    if tool.effect != "none":
+        return f"{case.tool} has the effect '{tool.effect}', and effects are not built in this release"
+    if tool.kind != "call":
+        return f"{case.tool} is a {tool.kind}, which is not built in this release"
+    return ""
+
+
+class Bench:
+    """One instance that stands ready to be asked."""
+
+    def __init__(self, rooms: "_Rooms", name: InstanceName, records: "_Records") -> None:
+        self._rooms = rooms
+        self.name = name
+        self._records = records
+
+    async def start(self) -> Refusal | None:
+        """Have it answer its first question: None, or why it did not."""
+        return await proving.started(self._rooms.dispatcher, self.name)
+
+    async def ask_all(self, suite: Suite, wanted: tuple[Case, ...], listener: Listener) -> None:
+        """Ask cases of one suite in order and judge each. OSError: they cannot be asked."""
+        version = str(suite.contract.interface)
+        async with self._rooms.runner.opened(suite, self.name, "check") as asking:
+            for case in wanted:
+                listener.begins(version, case)
+                seen = self._records.count
+                outcome = await asking.ask(case)
+                faults = cases.judge(case, outcome)
+                if (
+                    faults
+                    and outcome.error == "unavailable"
+                    and (why := await self._records.diagnostic(seen))
+                ):
+                    faults = (*faults, f"the call's record says: {why}")
+                listener.ended(version, case, outcome, faults)
+
+    def log(self) -> str:
+        """What the connector printed last; secrets that it was given are not in it."""
+        path = self._rooms.folders.state / "logs" / f"{self.name.binding}.log"
+        try:
+            return path.read_text("utf-8", "replace")[-_LOG:].strip()
+        except OSError:
+            return ""
+
+    async def walls(self) -> dict[str, str]:
+        """Which walls stand around it. Raises ``walls.SandboxUnavailable``."""
+        return dict((await self._rooms.supervisor.walls()).standing)
+
+
+class _Records:
+    """The records of the calls, as far as they have come: the router writes many at once, a little later."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = ""
+        self._came = asyncio.Event()
+
+    def add(self, record: CallRecord) -> None:
+        self.count += 1
+        self._last = record.diagnostic
+        self._came.set()
+
+    async def diagnostic(self, seen: int) -> str:
+        """What the record of the last call says beyond its code; ``seen`` records were there before it."""
+        with anyio.move_on_after(_WORDS_S):
+            while self.count <= seen:
+                self._came.clear()
+                await self._came.wait()
+        return self._last if self.count > seen else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """What was made for one examination."""
+
+    folders: RuntimeFolders
+    supervisor: Supervisor
+    dispatcher: Dispatcher
+    runner: CaseRunner
+
+
+@asynccontextmanager
+async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncIterator[Bench]:
+    """Lay everything out for one examination, and nothing of it stays but what was installed."""
+    with _folders(ground) as folders:
+        stirred = asyncio.Event()
+
+        def heard(seen: InstanceSeen) -> None:
+            if seen.phase == "building":
+                listener.step(seen.message)
+            stirred.set()
+
+        journal = Journal(folders.state, time.time)
+        supervisor = Supervisor(
+            folders,
+            event=heard,
+            kit=looking.KIT,
+            way_out=Leaving(journal).serve,
+            secrets=Resolver(ground.config),
+        )
+        try:
+            records = _Records()
+            dispatcher = Dispatcher(supervisor, recipe=lambda name: exam.recipe)
+            router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
+            runner = CaseRunner(router, folders.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
+            name = await supervisor.declare(exam.recipe, exam.code)
+            while (seen := supervisor.seen(name)) is not None and seen.phase == "building":
+                stirred.clear()
+                await stirred.wait()
+            yield Bench(_Rooms(folders, supervisor, dispatcher, runner), name, records)
+        finally:
+            await supervisor.close()
+            journal.close()
+
+
+@contextmanager
+def _folders(ground: Ground) -> Iterator[RuntimeFolders]:
+    """A state and a run folder that are gone afterwards, the one with the environments that are kept."""
+    whole = Path(tempfile.mkdtemp(prefix="handler-check-"))
+    if len(os.fsencode(whole)) > _LONGEST_RUN:
+        whole.rmdir()
+        whole = Path(tempfile.mkdtemp(prefix="handler-check-", dir="/tmp"))
+    try:
+        ground.environments.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state, run = whole / "s", whole / "r"
+        state.mkdir(mode=0o700)
+        run.mkdir(mode=0o700)
+        (state / "envs").symlink_to(ground.environments.resolve(), target_is_directory=True)
+        yield RuntimeFolders(state, run)
+    finally:
+        shutil.rmtree(whole, ignore_errors=True)

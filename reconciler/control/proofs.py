@@ -1,0 +1,81 @@
+"""Where evidence is kept: in the state folder as checks bring it, and beside connectors as people commit it.
+
+``<state>/evidence/<connector>/`` holds the last checks, a file each. What lies beside a connector, in
+``evidence/``, was written by ``handler connector check --record`` and is read from the trees that are looked
+at. A file that is none, or was changed since it was sealed, proves nothing and is passed over.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from reconciler.config.evidence import Evidence
+from reconciler.control import atomic
+from reconciler.model.inventory import Layer, Tree
+
+FOLDER = "evidence"
+_KEPT = 20  # checks of one connector
+_LONGEST = 2**21  # bytes of one file: thousands of cases
+
+
+def keep(state: Path, evidence: Evidence) -> Path:
+    """Write evidence into the state folder, and let the oldest go; where it is. Raises OSError."""
+    folder = state / FOLDER / evidence.subject.connector
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    moment = evidence.finished.replace(":", "").replace("-", "")
+    path = folder / f"{moment}-{evidence.fingerprint.removeprefix('sha256:')[:8]}.json"
+    atomic.write(path, rendered(evidence))
+    for old in sorted(folder.glob("*.json"))[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def record(connector: Path, evidence: Evidence) -> Path:
+    """Write evidence beside a connector, in its folder, to be committed; where it is. Raises OSError."""
+    folder = connector / FOLDER
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{evidence.binding or 'default'}-{evidence.mode}.json"
+    atomic.write(path, rendered(evidence), mode=0o644)
+    return path
+
+
+def rendered(evidence: Evidence) -> bytes:
+    """The text of a file of evidence."""
+    return evidence.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
+
+
+def kept(state: Path, connector: str) -> list[Evidence]:
+    """What the state folder has of one connector."""
+    texts = []
+    try:
+        paths = sorted((state / FOLDER / connector).glob("*.json"))
+    except OSError:
+        return []
+    for path in paths:
+        try:
+            if path.stat().st_size <= _LONGEST:
+                texts.append(path.read_bytes())
+        except OSError:
+            continue
+    return list(_read(texts))
+
+
+def beside(trees: Mapping[Layer, Tree], connector: str) -> list[Evidence]:
+    """What lies beside one connector, in either layer."""
+    folder = f"connectors/{connector}/{FOLDER}/"
+    texts = [
+        data
+        for tree in trees.values()
+        for path, data in tree.files.items()
+        if path.startswith(folder) and path.endswith(".json")
+    ]
+    return list(_read(texts))
+
+
+def _read(texts: list[bytes]) -> Iterator[Evidence]:
+    for text in texts:
+        try:
+            yield Evidence.model_validate_json(text)
+        except ValidationError:
+            continue

@@ -1,0 +1,52 @@
+"""The words for click of ``connector check``; ``examination`` does it."""
+# ruff: noqa: PLC0415 - a command pays for its own rooms and for no other's
+
+from typing import Any
+
+import click
+
+from reconciler.doors import usage
+
+
+@click.group("connector")
+def _connector() -> None:
+    """Connectors: whether one keeps what it promises."""
+
+
+@_connector.command("check")
+@click.argument("connector", metavar="CONNECTOR")
+@click.option("--binding", default="", help="Examine it as this binding configures it.")
+@click.option("--live", is_flag=True, help="Let it reach what its egress lists: fixtures leave this machine.")
+@click.option("--case", "names", multiple=True, metavar="NAME", help="These cases alone; no evidence then.")
+@click.option("--junit", default="", metavar="FILE", help="Also write the results as JUnit XML.")
+@click.option("--record", is_flag=True, help="Also write the evidence beside the connector, to be committed.")
+@click.option("--allow-effects", is_flag=True, help="Also ask cases that cost or change something.")
+@click.pass_obj
+def _check(settings: usage.Settings, /, connector: str, binding: str, **given: Any) -> int:
+    """Ask CONNECTOR every case of every interface version that it implements, and keep the evidence.
+
+    The calls go through a router and a sandbox of its own: no controller is needed, and none is disturbed.
+    Without --binding it is examined with the defaults of its settings; one that needs secrets or settings is
+    examined as its only binding has it. Whatever lists egress is examined with --live alone.
+
+    \b
+      handler connector check ocr-rapid
+      handler connector check ocr-mistral --binding ocr-paid --live --junit ocr.xml
+
+    Exit: 0 every case passed, 1 some did not, 2 could not run, 77 skipped: no secret, or no --live.
+    """
+    from reconciler.doors import examination
+
+    wish = examination.Wish(
+        connector,
+        binding.removeprefix("binding/"),
+        given["names"],
+        given["junit"],
+        live=given["live"],
+        record=given["record"],
+        effects=given["allow_effects"],
+    )
+    return examination.run(settings, wish)
+
+
+COMMANDS = (_connector,)
