@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
-from reconciler.admission import absent, agents, bindings, connectors, frozen, interfaces, sources, wiring
+from reconciler.admission import absent, agents, bindings, frozen, interfaces, kinds, sources, wiring
 from reconciler.admission.selection import Selected
 from reconciler.admission.view import (
     MAX_TOLD,
@@ -217,7 +217,7 @@ class _Run:
                 contract = judged.contract
             case Connector():
                 connector = cast("Resource[Connector]", resource)
-                found += enough(problem for rule in connectors.RULES for problem in rule(view, connector))
+                found += enough(problem for rule in kinds.RULES for problem in rule(view, connector))
             case Binding():
                 binding = cast("Resource[Binding]", resource)
                 found += enough(problem for rule in bindings.RULES for problem in rule(view, binding))

@@ -125,7 +125,7 @@ class Objects:
 
 def kit_files(source: Path) -> dict[str, bytes]:
     """The kit as connectors see it, by path in ``/kit``: ``source``, what stands beside it, and ``aids/``."""
-    files = {path.name: path.read_bytes() for path in (source, *sorted(source.parent.glob("handler_*.py")))}
+    files = {path.name: path.read_bytes() for path in (source, *sorted(source.parent.glob("handler_*.*")))}
     for name in _AIDS:
         spec = importlib.util.find_spec(name)
         for path in Path(spec.origin).parent.glob("*.py") if spec and spec.origin else ():
@@ -149,7 +149,8 @@ def _write_kit(folder: Path, files: Mapping[str, bytes]) -> None:
     for inner in (path for path in folder.rglob("*") if path.is_dir()):
         inner.chmod(0o755)
     for name in files:
-        _compile(folder / name, folder)
+        if name.endswith(".py"):
+            _compile(folder / name, folder)
 
 
 def _compile(file: Path, kit: Path) -> None:

@@ -20,6 +20,7 @@ _BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.p
 _PYTHON = ("python", "python3")
 _LAUNCHER = _BEHIND["command"]
 _DENO = "/usr/bin/deno"  # inside, wherever it lies on the host
+_DENO_KIT = "/kit/handler_imports.json"  # what "handler_connector" is to a script
 _SOCKET = "/tmp/.handler/connector.sock"  # noqa: S108 - the launcher's, in the sandbox
 _AT_ONCE = ("PYTHONUNBUFFERED", "1")  # what a python program prints is in the log when it is printed
 
@@ -56,6 +57,7 @@ def _deno(recipe: Recipe) -> Launch:
         *("--no-prompt", "--no-remote", "--no-npm", "--no-lock", "--cached-only", "--quiet", "--allow-env"),
         f"--allow-read=/app,/tmp,/run/connector,/run/secrets,{places.FOLDERS}",
         "--allow-write=/tmp,/run/connector/out",
+        f"--import-map={_DENO_KIT}",
         f"--allow-net={','.join((f'unix:{_SOCKET}', *recipe.egress))}",
     )
     words = (_DENO, "run", *flags, f"/app/{recipe.entry}")

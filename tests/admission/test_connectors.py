@@ -33,6 +33,11 @@ def mcp(more: str) -> Files:
     return top(f'runtime = "mcp"\ncommand = ["x"]\n[tool.ocr_extract]\n{more}')
 
 
+def script(more: str) -> Files:
+    """A connector that deno runs."""
+    return {C: build.CONNECTOR.format(name="c", implements='"ocr/v1"') + more, "connectors/c/main.ts": ""}
+
+
 SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
 ROWS = [
@@ -143,6 +148,14 @@ ROWS = [
         "'2130706433:443' is no host that can be reached",
         "write host:port, like 'api.example.com:443'",
         fix=(C, "2130706433:443", "api.example.com:443"),
+    ),
+    bad(
+        "C231",
+        script('[secretSlots.key]\nenv = "KEY"\nvia = "fd"\n'),
+        "secretSlots.key.via",
+        "the slot 'key' goes via fd, which a script of deno's cannot read",
+        'write via = "file"',
+        fix=(C, 'via = "fd"', 'via = "file"'),
     ),
     bad(
         "C224",

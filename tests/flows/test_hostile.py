@@ -83,10 +83,10 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
 class Agent:
     """A client on the bare socket of an agent's standing door."""
 
-    def __init__(self, place: House, name: str) -> None:
+    def __init__(self, place: House, name: str, interface: str = "probe") -> None:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(30)
-        self.socket.connect(str(place.run / "a" / name / "probe.sock"))
+        self.socket.connect(str(place.run / "a" / name / f"{interface}.sock"))
         self.lines = self.socket.makefile("rb")
         self.number = 0
 

@@ -1,0 +1,30 @@
+"""Every rule of a connector: the general ones, and what single runtimes cannot do or must be told.
+
+What a runtime can never do is said where a connector is written, not when it starts.
+"""
+
+from collections.abc import Iterator
+
+from reconciler.admission import connectors
+from reconciler.admission.slots import Words, problem
+from reconciler.admission.view import View
+from reconciler.model.inventory import Resource
+from reconciler.model.problems import Problem, quoted
+from reconciler.model.resources import Connector
+
+
+def deno_reads_no_descriptor(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """Deno opens ``/dev/fd`` only to scripts that may do everything, so no secret goes that way."""
+    if connectors.runtime(connector) != "deno":
+        return
+    for name, slot in connector.spec.secret_slots.items():
+        if slot.via == "fd":
+            words = Words(
+                f"the slot {quoted(name)} goes via fd, which a script of deno's cannot read",
+                "deno lets no script read a descriptor that it was started with",
+                'write via = "file"',
+            )
+            yield problem(connector, ("secretSlots", name, "via"), "C231", words)
+
+
+RULES = (*connectors.RULES, deno_reads_no_descriptor)
