@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from reconciler.admission import commands, mappings, slots
+from reconciler.admission import commands, companions, mappings, slots
 from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, inside, nearest, whole_path
 from reconciler.model import hosts
@@ -224,6 +224,7 @@ RULES = (
     *commands.RULES,
     *mappings.RULES,
     *slots.RULES,
+    *companions.RULES,
 )
 
 

@@ -9,7 +9,7 @@ passed. Depends on nothing but the layer's lock.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reconciler.admission import frozen, guidance, suites, tools
+from reconciler.admission import companions, frozen, guidance, suites, tools
 from reconciler.admission.view import View, enough, inside, whole_path
 from reconciler.model.contract import Contract, compiled
 from reconciler.model.inventory import Resource
@@ -97,4 +97,5 @@ RULES = (
     folder_holds_an_interface_alone,
     *frozen.RULES,
     *guidance.RULES,
+    *companions.RULES,
 )

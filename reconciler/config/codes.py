@@ -27,3 +27,4 @@ CODES = {
 BOTH_OR_NEITHER = "B106"  # a binding names exactly one of connector and addon
 REFERENCE_FORM = "B107"  # a reference to a secret has exactly one form
 TOO_MANY = "S199"  # more problems in one file than a person reads at once
+LEAK = "S223"  # a secret stands in the text; its line is never shown

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from reconciler.config import places, shape, toml
+from reconciler.config import leaks, places, shape, toml
 from reconciler.config.codes import CODES
 from reconciler.config.paths import Home, shown
 from reconciler.config.paths import shape as shape_of
@@ -175,6 +175,9 @@ def _read(layer: Layer, home: Home, tree: Tree, paths: list[str]) -> Unit:
     data = tree.files[home.key]
     ref = ObjectRef(home.kind, home.name)
     values = toml.read(data)
+    known = None if isinstance(values, TextFault) else values
+    if told := leaks.problems(home.key, data, known, ref):
+        return Unit(home.key, ref, problems=told)  # nothing else: other problems repeat what stands in it
     if isinstance(values, TextFault):
         return Unit(home.key, ref, problems=(values.problem(home.key, ref),))
     row, given = _ROWS[home.kind], _given(home)

@@ -192,6 +192,11 @@ _TOLD = {
         "published versions are compared with it",
         "restore it from git; it is written by 'handler lock add'",
     ),
+    "S223": (
+        "'…' holds what looks like a secret",
+        "a configuration says where a secret is found: what is committed cannot be taken back",
+        'name its place in [secrets] of a binding; if it is none, end the line with "# no secret"',
+    ),
     "S290": (
         "'…' is not built in this release",
         "it has no effect until it is, and that is said rather than passed over",

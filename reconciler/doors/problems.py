@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import __version__
+from reconciler.config.codes import LEAK
 from reconciler.doors import columns
+from reconciler.model import secretlike
 from reconciler.model.inventory import Inventory, Layer
 from reconciler.model.problems import Problem, Severity
 
@@ -80,9 +82,11 @@ def _waits(problem: Problem) -> bool:
 
 def excerpt(problem: Problem, inventory: Inventory, paint: columns.Paint) -> str:
     """The line that a problem stands in, and carets below what it is about; "" when there is no such line."""
+    if problem.code == LEAK:
+        return ""
     data = next((inventory.sources[layer, problem.at.file] for layer in _layers(problem, inventory)), b"")
     lines = data.decode(errors="replace").splitlines() if problem.at.line else []
-    if not 0 < problem.at.line <= len(lines):
+    if not 0 < problem.at.line <= len(lines) or secretlike.shape(lines[problem.at.line - 1]):
         return ""
     line, start = lines[problem.at.line - 1], problem.at.column - 1
     if not 0 <= start < len(line):

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from reconciler.model.secretlike import shape
+
 _LONG_WORDS = (
     "key", "token", "secret", "pass", "pwd", "auth", "cred", "cookie", "session", "bearer", "private", "cert",
     "signature", "signing", "salt", "webhook", "mnemonic", "licen", "connection", "database_url",
@@ -76,7 +78,7 @@ def public(text: str) -> bool:
 def looks_secret(text: str) -> bool:
     """Whether a text holds something with the shape of a secret."""
     text = _IMAGE_DIGEST.sub("", text)
-    if any(pattern.search(text) for pattern in (_PREFIXES, _UUID, _USERINFO, _SCHEME)):
+    if any(pattern.search(text) for pattern in (_PREFIXES, _UUID, _USERINFO, _SCHEME)) or shape(text):
         return True
     if any(map(names_a_secret, _assigned(text))):
         return True

@@ -40,6 +40,12 @@ def script(more: str) -> Files:
 
 SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
+MADE_UP = "ghp_" + "Zq7Lw2Xc9V" * 4
+TAKE_IT_BACK = (
+    "have it replaced where it was issued, and give it by a binding's [secrets]; "
+    "write made-up ones with the word EXAMPLE in them"
+)
+
 ROWS = [
     bad(
         "C219",
@@ -164,6 +170,16 @@ ROWS = [
         "'localhost:8099' cannot be reached",
         "write '127.0.0.1:8099'",
         fix=(C, "localhost:8099", "127.0.0.1:8099"),
+        warning=True,
+    ),
+    bad(
+        "C225",
+        c("", **{"main.py": f"KEY = '{MADE_UP}'\n"}),
+        "",
+        "here stands what looks like a token of GitHub",
+        TAKE_IT_BACK,
+        file="connectors/c/main.py",
+        fix=c("", **{"main.py": f"KEY = '{MADE_UP}EXAMPLE'\n"}),
         warning=True,
     ),
     bad(

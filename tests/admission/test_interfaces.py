@@ -11,6 +11,7 @@ from reconciler.admission import guidance
 from tests.admission import build
 from tests.admission.build import Files
 from tests.admission.table import Bad, check
+from tests.admission.test_connectors import MADE_UP, TAKE_IT_BACK
 
 FOLDER = "interfaces/ocr/v1"
 TOOLS = f"{FOLDER}/tools.json"
@@ -505,6 +506,16 @@ FILES = [
         "",
         "notes.txt is not part of an interface version",
         "move notes.txt out of the folder",
+    ),
+    lock(
+        "I255",
+        build.interface() | {f"{FOLDER}/conformance/notes.txt": f"a key\n{MADE_UP}"},
+        f"{FOLDER}/conformance/notes.txt",
+        "",
+        "here stands what looks like a token of GitHub",
+        TAKE_IT_BACK,
+        fix={f"{FOLDER}/conformance/notes.txt": "a key"},
+        warning=True,
     ),
 ]
 

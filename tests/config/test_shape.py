@@ -322,7 +322,7 @@ TOLD = [
     (CONFIG, '[reconcile]\nmode = "manul"', "S103 2:8", "reconcile.mode is 'manul'", 'write mode = "manual"'),
     (
         CONFIG,
-        '[telemetry]\notlpEndpoint = "https://me:CANARY@otel.example"',
+        '[telemetry]\notlpEndpoint = "https://CANARY@otel.example"',
         "S103 2:16",
         "telemetry.otlpEndpoint is not written as it has to be",
         'write it like "http://127.0.0.1:4318"',

@@ -57,6 +57,31 @@ def test_every_problem_has_its_place_line_caret_why_and_mend(
     assert {one["path"] for one in told["problems"]} >= {"config/agents/clerk.toml"}
 
 
+@pytest.mark.parametrize("form", ["text", "json", "github", "sarif"])
+def test_a_secret_in_the_text_is_told_by_its_place_and_shown_in_no_format(
+    world: World, config: Path, form: str
+) -> None:
+    value = "s3same" + "Zq7Lw2Xc9Vb4"
+    binding = config / "bindings" / "ocr-tesseract.toml"
+    text = binding.read_text()
+    for line in (f'[secrets]\napi_key = "{value}"\n', f"[settings]\ntoken = {value}\n"):
+        binding.write_text(text + line)
+        ran = world.handler("validate", "config", "--format", form)
+        assert ran.code == 1
+        assert "S223" in ran.out
+        assert value not in ran.out + ran.err
+    binding.write_text(text)
+    beside = config / "connectors" / "vendor"
+    beside.mkdir(parents=True)
+    (beside / "connector.toml").write_text(
+        'apiVersion = "handler.connector/v1"\nname = "vendor"\ndescription = "x"\nimplements = ["ocr/v1"]\n'
+    )
+    key = "ghp_" + "Zq7Lw2Xc9V" * 4
+    (beside / "main.py").write_text(f"KEY = '{key}'\n")
+    ran = world.handler("validate", "config", "--format", form)
+    assert (ran.code, "C225" in ran.out + ran.err, key in ran.out + ran.err) == (0, True, False)
+
+
 def test_a_part_shows_its_own_problems_though_the_whole_is_judged(world: World, config: Path) -> None:
     misspell(config)
     (config / "agents/reader.toml").write_text('apiVersion = "handler.agent/v1"\nproject = "nope"\n')
