@@ -23,11 +23,12 @@ from reconciler.admission import absent
 from reconciler.admission.admit import Admission
 from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
-from reconciler.control import caserun, looking, proving
-from reconciler.control.caserun import CaseRunner, Suite
+from reconciler.control import caserun, looking, proving, troubles
+from reconciler.control.caserun import Asking, CaseRunner, Suite
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
+from reconciler.control.troubles import Meddler
 from reconciler.model.calls import CallRecord, Refusal
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
@@ -42,6 +43,7 @@ from reconciler.runtime.supervisor import RuntimeFolders, Supervisor
 _LONGEST_RUN = 60  # bytes of the folder that sockets lie in: their paths are short
 _DEMAND = "conformance.require"  # what a check is to satisfy cannot be asked of it
 _LOG = 4000  # characters of its log that are told
+_TURNS = 500  # ten milliseconds each, for a side of a socket to see that the other is gone
 _WORDS_S = 1.0  # how long a call's record is waited for, where it may say more
 
 
@@ -146,6 +148,42 @@ class Bench:
         except OSError:
             return ""
 
+    @asynccontextmanager
+    async def opened(self, suite: Suite) -> AsyncIterator[Asking]:
+        """A door to it, for cases of one suite."""
+        async with self._rooms.runner.opened(suite, self.name, "check") as asking:
+            yield asking
+
+    @property
+    def meddler(self) -> Meddler:
+        """What makes trouble with its calls."""
+        return self._rooms.meddler
+
+    async def drop(self) -> None:
+        """Cut its connection, and wait until the router's side knows."""
+        await self._rooms.meddler.drop()
+        for _ in range(_TURNS):
+            if self._rooms.dispatcher.lane(self.name) is None:
+                return
+            await asyncio.sleep(0.01)
+
+    def forgive(self) -> None:
+        """Let it start again at once: what ended it was on purpose."""
+        self._rooms.supervisor.forgive(self.name)
+
+    async def replaced(self, most_s: float) -> bool:
+        """Wait until the process that runs now has ended; False where it has not within so many seconds."""
+        pid = self._pid()
+        with anyio.move_on_after(most_s):
+            while pid is not None and self._pid() == pid:
+                await self._rooms.stirred.next()
+            return True
+        return False
+
+    def _pid(self) -> int | None:
+        seen = self._rooms.supervisor.seen(self.name)
+        return seen.pid if seen is not None else None
+
     async def walls(self) -> dict[str, str]:
         """Which walls stand around it. Raises ``walls.SandboxUnavailable``."""
         return dict((await self._rooms.supervisor.walls()).standing)
@@ -181,18 +219,34 @@ class _Rooms:
     supervisor: Supervisor
     dispatcher: Dispatcher
     runner: CaseRunner
+    meddler: Meddler
+    stirred: "_Stirred"
+
+
+class _Stirred:
+    """The next change of an instance, for whoever waits for it."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def now(self) -> None:
+        event, self._event = self._event, asyncio.Event()
+        event.set()
+
+    async def next(self) -> None:
+        await self._event.wait()
 
 
 @asynccontextmanager
 async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncIterator[Bench]:
     """Lay everything out for one examination, and nothing of it stays but what was installed."""
     with _folders(ground) as folders:
-        stirred = asyncio.Event()
+        stirred = _Stirred()
 
         def heard(seen: InstanceSeen) -> None:
             if seen.phase == "building":
                 listener.step(seen.message)
-            stirred.set()
+            stirred.now()
 
         journal = Journal(folders.state, time.time)
         supervisor = Supervisor(
@@ -204,17 +258,26 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
         )
         try:
             records = _Records()
-            dispatcher = Dispatcher(supervisor, recipe=lambda name: exam.recipe)
+            kill = troubles.killing(lambda one: seen.pid if (seen := supervisor.seen(one)) else None)
+            meddler = Meddler(supervisor, kill, _longest(exam))
+            dispatcher = Dispatcher(meddler, recipe=lambda name: exam.recipe)
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
             runner = CaseRunner(router, folders.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
             name = await supervisor.declare(exam.recipe, exam.code)
             while (seen := supervisor.seen(name)) is not None and seen.phase == "building":
-                stirred.clear()
-                await stirred.wait()
-            yield Bench(_Rooms(folders, supervisor, dispatcher, runner), name, records)
+                await stirred.next()
+            rooms = _Rooms(folders, supervisor, dispatcher, runner, meddler, stirred)
+            yield Bench(rooms, name, records)
+            await meddler.drop()
         finally:
             await supervisor.close()
             journal.close()
+
+
+def _longest(exam: Exam) -> int:
+    """More bytes than any answer of its interfaces may have."""
+    most = max((suite.contract.spec.limits.max_output_bytes for suite in exam.suites), default=0)
+    return 3 * most + 2**20
 
 
 @contextmanager

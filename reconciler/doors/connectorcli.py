@@ -17,6 +17,7 @@ def _connector() -> None:
 @click.argument("connector", metavar="CONNECTOR")
 @click.option("--binding", default="", help="Examine it as this binding configures it.")
 @click.option("--live", is_flag=True, help="Let it reach what its egress lists: fixtures leave this machine.")
+@click.option("--certify", is_flag=True, help="Also kill it, silence it, cut it off: it must come back.")
 @click.option("--case", "names", multiple=True, metavar="NAME", help="These cases alone; no evidence then.")
 @click.option("--junit", default="", metavar="FILE", help="Also write the results as JUnit XML.")
 @click.option("--record", is_flag=True, help="Also write the evidence beside the connector, to be committed.")
@@ -30,7 +31,7 @@ def _check(settings: usage.Settings, /, connector: str, binding: str, **given: A
     examined as its only binding has it. Whatever lists egress is examined with --live alone.
 
     \b
-      handler connector check ocr-rapid
+      handler connector check ocr-rapid --certify
       handler connector check ocr-mistral --binding ocr-paid --live --junit ocr.xml
 
     Exit: 0 every case passed, 1 some did not, 2 could not run, 77 skipped: no secret, or no --live.
@@ -43,6 +44,7 @@ def _check(settings: usage.Settings, /, connector: str, binding: str, **given: A
         given["names"],
         given["junit"],
         live=given["live"],
+        certify=given["certify"],
         record=given["record"],
         effects=given["allow_effects"],
     )

@@ -21,7 +21,9 @@ from reconciler.config.evidence import Evidence
 from reconciler.conformance import cases
 from reconciler.conformance import evidence as law
 from reconciler.conformance.cases import Case, Outcome
-from reconciler.control import examining, folders, proofs
+from reconciler.control import certifying, examining, folders, proofs
+from reconciler.control.caserun import Suite
+from reconciler.control.certifying import Probe
 from reconciler.control.examining import Bench, Exam, Ground
 from reconciler.doors import columns, junit, offline, problems, usage
 from reconciler.doors.usage import Settings, Stopped
@@ -45,6 +47,7 @@ class Wish:
     cases: tuple[str, ...]
     junit: str
     live: bool
+    certify: bool
     record: bool
     effects: bool
 
@@ -158,16 +161,38 @@ async def _examine(task: _Task) -> int:
             for case in suite.cases:
                 if task.wish.cases and case.name not in task.wish.cases:
                     continue
-                if case.tier == "certification":
+                if case.tier == "certification" and not task.wish.certify:
                     continue
                 if why := examining.unasked(suite, case):
                     task.report.skipped(version, case, why)
                 else:
                     wanted.append(case)
             await bench.ask_all(suite, tuple(wanted), task.report)
+        if task.wish.certify and not task.wish.cases:
+            await _certify(task, bench)
         walls, log = await bench.walls(), bench.log()
     evidence = law.sealed(_values(task, started, walls))
     return _told(task, evidence, log)
+
+
+async def _certify(task: _Task, bench: Bench) -> None:
+    """Make trouble with the quickest case that was answered."""
+    found: list[tuple[float, Suite, Case]] = []
+    for suite in task.exam.suites:
+        version = str(suite.contract.interface)
+        found += [
+            (seconds, suite, case)
+            for case in suite.cases
+            if case.expect.error is None and (seconds := task.report.passed_in(version, case)) is not None
+        ]
+    if not found:
+        suite = task.exam.suites[0]
+        case = Case("trouble", suite.cases[0].tool, {}, tier="certification")
+        why = "no case was answered that trouble could be made with"
+        task.report.skipped(str(suite.contract.interface), case, why)
+        return
+    seconds, suite, case = min(found, key=lambda one: one[0])
+    await certifying.certify(bench, Probe(suite, case, seconds), task.report)
 
 
 async def _start(task: _Task, bench: Bench) -> None:
@@ -258,6 +283,14 @@ class _Report:
         """One case may not be asked."""
         self._note(version, case, "skipped", (0.0, (why,), ""))
 
+    def passed_in(self, version: str, case: Case) -> float | None:
+        """How long a case took that passed; None for another."""
+        for told in self.results:
+            result = told.result
+            if (result["interface"], result["name"]) == (version, case.name):
+                return float(result["seconds"]) if result["verdict"] == "passed" else None
+        return None
+
     def log(self, text: str) -> None:
         """What the connector printed, where something went wrong."""
         if text and not self.settings.quiet:
@@ -281,8 +314,11 @@ class _Report:
             self._print(result, came)
 
     def _print(self, result: dict[str, Any], came: str) -> None:
-        if result["interface"] != self._version:
-            self._version = result["interface"]
+        head = result["interface"]
+        if result["tier"] == "certification":
+            head = f"{head} certification"
+        if head != self._version:
+            self._version = head
             sys.stdout.write(f"{self._paint(self._version, 'bold')}\n")
         if self.settings.quiet and result["verdict"] == "passed":
             return
