@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-CONNECTORS = Path(__file__).resolve().parents[2] / "catalog" / "connectors"
+ROOT = Path(__file__).resolve().parents[2]
+CONNECTORS = ROOT / "catalog" / "connectors"
+KIT = ROOT / "reconciler" / "kit"
 
 
 def modules(connector: str, *names: str) -> list[ModuleType]:
@@ -13,11 +15,11 @@ def modules(connector: str, *names: str) -> list[ModuleType]:
     folder = CONNECTORS / connector
     own = {path.stem for path in folder.glob("*.py")}
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a connector's folder is digested
-    sys.path.insert(0, str(folder))
+    sys.path[:0] = [str(folder), str(KIT)]
     try:
         return [importlib.import_module(name) for name in names]
     finally:
-        sys.path.remove(str(folder))
+        del sys.path[:2]
         sys.dont_write_bytecode = writes
         for name in own:
             sys.modules.pop(name, None)

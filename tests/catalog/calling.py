@@ -1,0 +1,43 @@
+"""Calls a connector's functions in this process, held to the contract as the router holds a process to it."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reconciler.conformance import cases
+from reconciler.model.contract import ROUTER_CODES, Contract
+
+
+class Call:
+    """A call that somebody waits for."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+
+    def progress(self, done: float, total: float | None = None) -> None: ...
+
+
+def outcome(
+    promised: Contract, tools: Mapping[str, Callable[[Any, Any], Any]], case: cases.Case
+) -> cases.Outcome:
+    """How a case ends: its answer, or the code that an agent would read."""
+    tool = promised.tools[case.tool]
+    if tool.input_fault(case.input):
+        return cases.Outcome(None, "invalid_input", 0.0)
+    try:
+        answer = tools[case.tool](dict(case.input), Call())
+    except Exception as fault:  # noqa: BLE001 - whatever a connector meets
+        code = getattr(fault, "code", "unavailable")
+        assert code in promised.errors or code in ROUTER_CODES, fault
+        return cases.Outcome(None, code, 0.0)
+    assert tool.output_fault(answer) is None, (tool.output_fault(answer), answer)
+    return cases.Outcome(answer, None, 0.0)
+
+
+def failure(act: Callable[[], object]) -> tuple[str, str]:
+    """The code and the diagnostic that a function ends with."""
+    try:
+        answer = act()
+    except Exception as fault:  # noqa: BLE001 - whatever a connector meets
+        return getattr(fault, "code", type(fault).__name__), getattr(fault, "diagnostic", str(fault))
+    raise AssertionError(f"it answered: {answer}")

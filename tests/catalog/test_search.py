@@ -1,0 +1,387 @@
+"""The connectors of web-search: every case of the interface, and every way in which servers fail."""
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconciler.conformance import cases
+from tests.catalog.calling import Call, failure, outcome
+from tests.catalog.loading import CONNECTORS, modules
+from tests.kit import engineside
+from tests.kit.engines import contract, interface, suite
+from tests.kit.engineside import Reply, Served
+
+LOCAL, INDEX, PAGES = modules("search-local", "main", "index", "pages")
+SEARXNG, RESULTS, ASKING = modules("search-searxng", "main", "results", "asking")
+(BRAVE,) = modules("search-brave", "main")
+(TAVILY,) = modules("search-tavily", "main")
+CORPUS = interface("web-search/v1") / "conformance" / "corpus"
+ASKS = {"search-searxng": SEARXNG, "search-brave": BRAVE, "search-tavily": TAVILY}
+SHAPES = {
+    "search-searxng": engineside.searxng,
+    "search-brave": engineside.brave,
+    "search-tavily": engineside.tavily,
+}
+KEY = "a-key-that-nobody-may-see"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server that all three are led to; it answers whoever is asked of it in ``answer``."""
+    with engineside.serving(lambda asked: Reply({})) as made:
+        monkeypatch.setenv("SEARXNG_SERVER", made.origin)
+        monkeypatch.setattr(BRAVE, "ORIGIN", made.origin)
+        monkeypatch.setattr(TAVILY, "ORIGIN", made.origin)
+        for variable in ("SEARXNG_TOKEN", "BRAVE_API_KEY", "TAVILY_API_KEY"):
+            monkeypatch.setenv(variable, KEY)
+        yield made
+
+
+def lead(monkeypatch: pytest.MonkeyPatch, connector: str) -> ModuleType:
+    slot, variable = {
+        "search-searxng": ("TOKEN", "SEARXNG_TOKEN"),
+        "search-brave": ("API_KEY", "BRAVE_API_KEY"),
+        "search-tavily": ("API_KEY", "TAVILY_API_KEY"),
+    }[connector]
+    monkeypatch.setenv(f"HANDLER_SECRET_ENV_{slot}", variable)
+    return ASKS[connector]
+
+
+EACH = pytest.mark.parametrize("connector", sorted(ASKS))
+
+
+@pytest.mark.parametrize("case", suite("web-search/v1"), ids=lambda case: case.name)
+@EACH
+def test_a_service_keeps_every_case(
+    server: Served, monkeypatch: pytest.MonkeyPatch, connector: str, case: cases.Case
+) -> None:
+    server.answer = SHAPES[connector]
+    main = lead(monkeypatch, connector)
+    found = outcome(contract("web-search/v1"), {"web_search_query": main.search}, case)
+    assert cases.judge(case, found) == ()
+
+
+@pytest.mark.parametrize("case", suite("web-search/v1"), ids=lambda case: case.name)
+def test_a_folder_keeps_every_case(monkeypatch: pytest.MonkeyPatch, case: cases.Case) -> None:
+    monkeypatch.setenv("SEARCH_DOCUMENTS", str(CORPUS))
+    LOCAL._made.clear()
+    found = outcome(contract("web-search/v1"), {"web_search_query": LOCAL.search}, case)
+    assert cases.judge(case, found) == ()
+
+
+def test_what_two_connectors_share_is_the_same_to_the_byte() -> None:
+    for name in ("asking.py", "results.py"):
+        assert len({path.read_bytes() for path in CONNECTORS.glob(f"search-*/{name}")}) == 1
+
+
+# servers that fail
+
+WRONG = [
+    *(Reply({"error": "no"}, status) for status in (400, 401, 403, 404, 422, 429, 432, 500, 503)),
+    *(Reply(value) for value in ([], 7, {"results": 7}, {"type": "x", "results": "y"})),
+    *(Reply(raw=raw) for raw in (b"<html>sorry</html>", b"", b'{"results": [', b'{"a": "\xff"}')),
+    Reply(raw=b"[" * 100_000),
+    Reply(raw=b" " * 9 * 2**20),
+]
+
+
+@EACH
+@pytest.mark.parametrize("reply", WRONG, ids=lambda one: f"{one.status} {str(one.body or one.raw)[:20]}")
+def test_whatever_else_a_server_says_is_unavailable_and_not_told(
+    server: Served, monkeypatch: pytest.MonkeyPatch, connector: str, reply: Reply
+) -> None:
+    server.answer = lambda asked: reply
+    main = lead(monkeypatch, connector)
+    code, diagnostic = failure(lambda: main.search({"query": "Ada Lovelace"}, Call()))
+    assert code == "unavailable"
+    assert KEY not in diagnostic
+    assert "sorry" not in diagnostic
+    assert len(server.asked) == 1  # nothing is sent twice
+
+
+@EACH
+def test_no_redirect_is_followed_so_the_key_goes_nowhere_else(
+    server: Served, monkeypatch: pytest.MonkeyPatch, connector: str
+) -> None:
+    with engineside.serving(SHAPES[connector]) as other:
+        server.answer = lambda asked: Reply({}, 302, {"Location": f"{other.origin}/search?format=json&q=x"})
+        main = lead(monkeypatch, connector)
+        assert failure(lambda: main.search({"query": "Ada"}, Call())) == ("unavailable", "HTTP 302")
+        assert other.asked == []
+
+
+@EACH
+def test_a_server_that_is_not_there_is_unavailable(monkeypatch: pytest.MonkeyPatch, connector: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening
+        origin = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("SEARXNG_SERVER", origin)
+        monkeypatch.setattr(BRAVE, "ORIGIN", origin)
+        monkeypatch.setattr(TAVILY, "ORIGIN", origin)
+        code, diagnostic = failure(lambda: ASKS[connector].search({"query": "Ada"}, Call()))
+    assert (code, diagnostic) == ("unavailable", "no answer: ConnectionRefusedError")
+
+
+def test_an_answer_that_drips_ends_at_the_deadline() -> None:
+    ended = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not ended.wait(0.01):
+                try:
+                    connection.sendall(b" ")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,), daemon=True)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(ASKING.UnansweredError, match="in time"):
+            ASKING.ask(f"http://127.0.0.1:{listener.getsockname()[1]}/", {}, timeout_s=0.3)
+        assert time.monotonic() - began < 30
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "fault", [http.client.IncompleteRead(b""), http.client.BadStatusLine("x"), TimeoutError()]
+)
+def test_a_broken_connection_is_no_answer(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr(ASKING._OPENER, "open", broken)
+    with pytest.raises(ASKING.UnansweredError, match="no answer"):
+        ASKING.ask("http://127.0.0.1:1/", {}, timeout_s=1)
+
+
+@pytest.mark.parametrize(
+    ("connector", "method", "header", "most"),
+    [
+        ("search-searxng", "GET", ("authorization", f"Bearer {KEY}"), None),
+        ("search-brave", "GET", ("x-subscription-token", KEY), "4"),
+        ("search-tavily", "POST", ("authorization", f"Bearer {KEY}"), 4),
+    ],
+)
+def test_what_is_asked_is_the_services_form_and_the_key_stands_in_its_header_alone(
+    server: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    connector: str,
+    method: str,
+    header: tuple[str, str],
+    most: Any,
+) -> None:
+    server.answer = SHAPES[connector]
+    lead(monkeypatch, connector).search({"query": "Severn & Söhne + 1", "maxResults": 4}, Call())
+    (asked,) = server.asked
+    assert asked.method == method
+    assert asked.headers[header[0]] == header[1]
+    words = asked.body or asked.words
+    assert (words.get("query") or words.get("q")) == "Severn & Söhne + 1"
+    assert words.get("max_results", words.get("count")) == most
+    assert KEY not in str(words)
+    assert "accept-encoding" not in asked.headers or asked.headers["accept-encoding"] == "identity"
+
+
+# results
+
+
+def test_results_are_plain_text_plain_addresses_and_each_page_once() -> None:
+    rows = [
+        ("<b>Ada</b> &amp; Co", "https://a.example/ö?q=ä b", "x\n y <i>z</i>", "2024-02-03T04:05:06Z"),
+        ("again", "https://a.example/ö?q=ä b", "", None),
+        ("script", "javascript:alert(1)", "", None),
+        (None, "https://b.example/", None, "yesterday"),
+        ("a < b and c > d", "http://c.example/%C3%B6", "", "2024-13-01"),
+        (7, ["https://d.example"], {}, 7),
+        ("long", "https://e.example/" + "x" * 2000, "", None),
+        ("t" * 400, "https://f.example/", "e" * 2000, "2024-02-30"),
+    ]
+    found = RESULTS.results(rows, 10)
+    assert [one["url"] for one in found] == [
+        "https://a.example/%C3%B6?q=%C3%A4%20b", "https://b.example/", "http://c.example/%C3%B6",
+        "https://f.example/",
+    ]  # fmt: skip
+    assert found[0] == {
+        "title": "Ada & Co", "url": found[0]["url"], "excerpt": "x y z", "published": "2024-02-03"
+    }  # fmt: skip
+    assert found[1] == {"title": "https://b.example/", "url": "https://b.example/", "excerpt": ""}
+    assert found[2]["title"] == "a < b and c > d"
+    assert (len(found[3]["title"]), len(found[3]["excerpt"])) == (300, 1000)
+    assert len(RESULTS.results(rows, 2)) == 2
+
+
+_ANYTHING = st.none() | st.integers() | st.text() | st.lists(st.text(), max_size=2)
+_ROWS = st.tuples(_ANYTHING, _ANYTHING | st.text().map(lambda text: f"https://{text}"), _ANYTHING, _ANYTHING)
+
+
+@settings(max_examples=40)
+@given(st.lists(_ROWS, max_size=12), st.integers(1, 20))
+def test_whatever_an_engine_says_the_results_keep_the_contract(rows: list[Any], most: int) -> None:
+    answer = {"results": RESULTS.results(rows, most)}
+    assert contract("web-search/v1").tools["web_search_query"].output_fault(answer) is None
+
+
+# the folder
+
+
+def found(index: Any, query: str, most: int = 10) -> list[str]:
+    return [one.path for one in index.search(INDEX.words(query), most, lambda: False)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "tea.md").write_text("---\ntitle: 'On tea'\ndate: 2021-03-04\n---\n# Tea\n\nTea is brewed.\n")
+    (tmp_path / "deep" / "coffee.txt").write_text("Coffee\n\nCoffee is roasted, then brewed.\n")
+    (tmp_path / "deep" / "er" / "cocoa.htm").write_text(
+        "<title>Cocoa</title><p>Cocoa is ground.<script>tea()</script>"
+    )
+    return tmp_path
+
+
+def test_changed_new_and_deleted_files_are_seen_by_the_next_search(folder: Path) -> None:
+    index = INDEX.Index(str(folder), rescan_s=0)
+    assert found(index, "brewed") == ["deep/coffee.txt", "tea.md"] or found(index, "brewed") == [
+        "tea.md",
+        "deep/coffee.txt",
+    ]
+    (folder / "tea.md").write_text("Tea\n\nTea is steeped.\n")
+    (folder / "deep" / "coffee.txt").unlink()
+    (folder / "mate.txt").write_text("Mate is brewed, too")
+    assert found(index, "brewed") == ["mate.txt"]
+    assert found(index, "steeped") == ["tea.md"]
+    assert found(index, "roasted") == []
+
+
+def test_a_list_that_is_new_enough_is_not_made_again(folder: Path) -> None:
+    index = INDEX.Index(str(folder), rescan_s=3600)
+    assert found(index, "ground") == ["deep/er/cocoa.htm"]
+    (folder / "new.txt").write_text("ground")
+    assert found(index, "ground") == ["deep/er/cocoa.htm"]
+
+
+def test_links_hidden_binary_large_and_closed_files_are_left_out(folder: Path, tmp_path_factory: Any) -> None:
+    away = tmp_path_factory.mktemp("away")
+    (away / "secret.txt").write_text("brewed secretly")
+    (folder / "link.txt").symlink_to(away / "secret.txt")
+    (folder / "linked").symlink_to(away)
+    (folder / ".hidden.txt").write_text("brewed")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "x.txt").write_text("brewed")
+    (folder / "binary.txt").write_bytes(b"brewed\0\1\2")
+    (folder / "large.txt").write_bytes(b"brewed " * 700_000)
+    (folder / "program.py").write_text("brewed")
+    assert sorted(found(INDEX.Index(str(folder)), "brewed")) == ["deep/coffee.txt", "tea.md"]
+
+
+def test_all_words_come_first_then_some(folder: Path) -> None:
+    index = INDEX.Index(str(folder))
+    assert found(index, "roasted brewed") == ["deep/coffee.txt", "tea.md"]
+    assert found(index, "roasted brewed", most=1) == ["deep/coffee.txt"]
+
+
+def test_a_title_says_more_than_a_text(folder: Path) -> None:
+    (folder / "shop.txt").write_text("A shop\n\nIt sells cocoa, and other things that are sold in shops.\n")
+    assert found(INDEX.Index(str(folder)), "cocoa")[0] == "deep/er/cocoa.htm"
+
+
+def test_of_a_long_document_the_passage_that_fits_is_shown_once(folder: Path) -> None:
+    filler = "Nothing of interest is said in this sentence.\n" * 200
+    (folder / "long.txt").write_text(f"Long\n\n{filler}\nThe quokka smiles.\n\n{filler}\nA quokka again.\n")
+    (one,) = INDEX.Index(str(folder)).search(["quokka"], 10, lambda: False)
+    assert "quokka" in one.excerpt
+    assert len(one.excerpt) < 500
+
+
+@given(st.text(max_size=60))
+def test_no_query_speaks_the_syntax_of_the_engine(query: str) -> None:
+    words = INDEX.words(query)
+    if words:
+        for one in _SHARED.search(words, 5, lambda: False):
+            assert one.path
+
+
+_SHARED = INDEX.Index(str(CORPUS), rescan_s=3600)
+
+
+def test_a_search_that_nobody_waits_for_ends_and_the_next_goes_on(folder: Path) -> None:
+    index = INDEX.Index(str(folder), rescan_s=0)
+    with pytest.raises(INDEX.StoppedError):
+        index.search(["tea"], 1, lambda: True)
+    assert found(index, "steeped brewed tea")[0] == "tea.md"
+
+
+def test_a_folder_that_is_gone_is_unavailable_and_its_place_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SEARCH_DOCUMENTS", str(tmp_path / "nothing"))
+    LOCAL._made.clear()
+    code, diagnostic = failure(lambda: LOCAL.search({"query": "tea"}, Call()))
+    assert code == "unavailable"
+    assert str(tmp_path) not in diagnostic
+
+
+def test_addresses_are_what_a_page_says_else_the_prefix_else_the_path(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    (folder / "a b.txt").write_text("brewed")
+    (folder / "own.html").write_text('<link rel="canonical" href="https://wiki.example/own"><p>brewed</p>')
+    (folder / "bad.html").write_text('<link rel="canonical" href="javascript:x"><p>brewed</p>')
+    monkeypatch.setenv("SEARCH_DOCUMENTS", str(folder))
+    for prefix, start in (("", "document:"), ("https://docs.example/", "https://docs.example/")):
+        LOCAL._made.clear()
+        monkeypatch.setenv("SEARCH_ADDRESS_PREFIX", prefix)
+        answer = LOCAL.search({"query": "brewed"}, Call())
+        assert contract("web-search/v1").tools["web_search_query"].output_fault(answer) is None
+        assert {one["url"] for one in answer["results"]} == {
+            "https://wiki.example/own",
+            *(start + name for name in ("a%20b.txt", "bad.html", "deep/coffee.txt", "tea.md")),
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "title", "published"),
+    [
+        ("a.md", b"# Head #\n\ntext", "Head", ""),
+        ("a.rst", b"====\nHead\n====\n", "Head", ""),
+        ("a.txt", b"\xef\xbb\xbf\r\nFirst line\r\nsecond", "First line", ""),
+        ("a.txt", "Grüße".encode("utf-16"), "Grüße", ""),
+        ("a.txt", b"caf\xe9", "caf\ufffd", ""),
+        ("name.txt", b"", "name", ""),
+        ("a.md", b"---\ntitle: T\ndate: 2020-01-02T03:04\n---\nbody", "T", "2020-01-02"),
+        ("a.md", b"---\nno end of it", "no end of it", ""),
+        ("a.html", b"<h1>H</h1><p>x", "H", ""),
+        ("a.html", b"<title>T\n t</title><h1>H</h1>", "T t", ""),
+        (
+            "a.html",
+            b'<meta property="article:published_time" content="2020-01-02T00:00Z"><p>x',
+            "a",
+            "2020-01-02",
+        ),
+        ("a.HTML", b"<p>&lt;b&gt;", "a", ""),
+    ],
+)
+def test_a_page_says_its_title_and_day(name: str, data: bytes, title: str, published: str) -> None:
+    page = PAGES.page(name, data)
+    assert (page.title, page.published) == (title, published)
+
+
+@given(st.binary(max_size=300), st.sampled_from(["a.html", "a.md"]))
+def test_no_file_whatever_its_bytes_breaks_the_reading(data: bytes, name: str) -> None:
+    for tail in (data, b"<title>" + data, b"---\n" + data):
+        page = PAGES.page(name, tail)
+        assert page is None or isinstance(page.text, str)
