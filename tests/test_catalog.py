@@ -109,7 +109,7 @@ def test_fixtures_are_small(folder: Path) -> None:
 @pytest.mark.parametrize("folder", CONNECTORS, ids=ident)
 def test_a_connector_says_how_to_provision_it_and_pins_what_it_installs(folder: Path) -> None:
     assert (folder / "PROVISIONING.md").read_text().startswith(f"# {folder.name}: ")
-    assert (folder / "main.py").is_file()
+    assert (folder / "main.py").is_file() != (folder / "main.ts").is_file()
     locked = folder / "requirements.lock"
     if locked.is_file():
         lines = locked.read_text().splitlines()

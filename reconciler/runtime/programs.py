@@ -52,7 +52,9 @@ def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
 
 def _deno(recipe: Recipe) -> Launch:
     """A script of deno's, behind the launcher: it reads its folder and calls' files, and fetches nothing."""
-    variables = (("DENO_DIR", "/tmp/.deno"), ("DENO_NO_UPDATE_CHECK", "1"), ("NO_COLOR", "1"))  # noqa: S108
+    variables = {"DENO_DIR": "/tmp/.deno", "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}  # noqa: S108
+    if recipe.egress and host.certificates() is not None:
+        variables["DENO_TLS_CA_STORE"] = "system"  # what SSL_CERT_FILE names, as for every other program
     flags = (
         *("--no-prompt", "--no-remote", "--no-npm", "--no-lock", "--cached-only", "--quiet", "--allow-env"),
         f"--allow-read=/app,/tmp,/run/connector,/run/secrets,{places.FOLDERS}",
@@ -61,7 +63,7 @@ def _deno(recipe: Recipe) -> Launch:
         f"--allow-net={','.join((f'unix:{_SOCKET}', *recipe.egress))}",
     )
     words = (_DENO, "run", *flags, f"/app/{recipe.entry}")
-    return Launch(_LAUNCHER, words, (host.deno(_DENO),), variables)
+    return Launch(_LAUNCHER, words, (host.deno(_DENO),), tuple(variables.items()))
 
 
 def _program(
