@@ -22,7 +22,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from reconciler.admission.admit import Admission
-from reconciler.control import hints, holding, rolling, rpc, say
+from reconciler.control import hints, holding, revoked, rolling, rpc, say
 from reconciler.control.aside import Aside
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
@@ -361,6 +361,7 @@ class Controller:
             self._soon(name)
         if prover.proven:
             prover.lapse(serving.to_prove(wanted, self.table, ()))
+        self.parts.supervisor.revoke(revoked.revoked(look, self._recipes, prover.unproven))
         await keeper.follow(self.table)
         self._done = case
         self._speaker.soon()

@@ -24,6 +24,8 @@ class Resync:
         self._due = anyio.Event()
         self._tasks: TaskGroup | None = None  # or None until run
         self._findings = Findings(grounds, meant, Errands(self._spawn, self.soon))
+        self._supervisor, self._voice = grounds.supervisor, voice
+        self._rotating = False
         self.drift = Drift(self._findings.all, self._wish, voice)
 
     def soon(self) -> None:
@@ -44,10 +46,24 @@ class Resync:
                         await self.drift.check()
                 except Exception:  # noqa: BLE001 - what serves goes on serving
                     _LOG.exception("a check for drift broke off")
+                if not self._rotating:  # a program that is asked may take its time
+                    self._rotating = True
+                    tasks.start_soon(self._rotate)
 
     def _spawn(self, work: Callable[[], object]) -> None:
         assert self._tasks is not None  # noqa: S101 - errands come of checks, and checks of run
         self._tasks.start_soon(work)  # type: ignore[arg-type]
+
+    async def _rotate(self) -> None:
+        """Have what was started with an earlier value of a secret replaced, and say so."""
+        try:
+            for name in await self._supervisor.follow_rotation():
+                words = f"a secret of {name} has another value: its process is replaced after its calls"
+                self._voice.event(f"binding/{name.binding}", "Normal", "ReconcileSuccess", words)
+        except Exception:  # noqa: BLE001 - what serves goes on serving
+            _LOG.exception("a look at secrets broke off")
+        finally:
+            self._rotating = False
 
     def _wish(self, ref: ObjectRef) -> Wish:
         found = self._meant().look.admission.in_force.get(ref)

@@ -91,9 +91,11 @@ class Running:
         self._cell: Cell | None = None
         self._outlived: list[Endpoint] = []  # of ended processes, while calls hold the instance
         self._blame: tuple[Reason | None, str] | None = None  # why we end the process ourselves
-        self._stale = False  # its process is to be replaced by another once no call needs it
+        self.stale = False  # its process is to be replaced by another once no call needs it
         self._vanished = False  # its last process served, and ended without being asked
         self.marks: Mapping[str, str] = {}  # slot → fingerprint of what its process was started with
+        self.resolved_at = 0.0  # when that was found, on the loop's clock
+        self._revoked = ""  # why its secrets are not to be used on
         self._echoed = False  # its process printed a secret that it was given
         self._started_at = ""
         self._seen: InstanceSeen | None = None
@@ -117,6 +119,8 @@ class Running:
             await asyncio.shield(self._stopping)
         if self._retiring:
             raise Unready("Draining", "it takes no new calls: it is being stopped")
+        if self._revoked:
+            raise Unready("SecretUnresolved", self._revoked)
         if self._cell is not None:
             return self._cell.endpoint
         if self._starting is None:
@@ -153,13 +157,23 @@ class Running:
             self._blame = (reason, message)
             self._cell.process.cut()
 
+    def revoke(self, why: str) -> None:
+        """End its process and start none, for as long as ``why`` is not "": its secrets were taken back."""
+        if why == self._revoked:
+            return
+        self._revoked = why
+        if why:
+            self.broken("SecretUnresolved", why)
+        else:
+            self.forgive()
+
     def forgive(self) -> None:
         """The next start need not wait for its back-off."""
         self._become(self._state.forgiven())
 
     def renew(self) -> None:
         """Stop its process as soon as no call needs it; whoever asks next starts another."""
-        self._stale = self._cell is not None or self._starting is not None
+        self.stale = self._cell is not None or self._starting is not None
         self._wind_down()
 
     @property
@@ -269,6 +283,7 @@ class Running:
             filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
             place = replace(self._place(), secrets=filled)
             self.marks = {one.use.slot: one.value.fingerprint for one in filled}
+            self.resolved_at = self._loop.time()
             self._become(self._state.started(self._loop.time()))
             way_out = partial(self._shop.way_out, self.recipe) if self.recipe.egress else None
             shop = self._shop
@@ -296,6 +311,8 @@ class Running:
         made.process.ended.add_done_callback(self._on_end)
         self._watch(self.recipe.ready_timeout_s, self._late)
         self._shop.event(self.seen())
+        if self._revoked:  # meanwhile
+            self.broken("SecretUnresolved", self._revoked)
         self._wind_down()
         return made.endpoint
 
@@ -365,7 +382,7 @@ class Running:
             self.gone.set()
         elif self._cell is None or self._state.holds:
             return
-        elif self._state.phase == "draining" or (self._stale and self._state.phase == "idle"):
+        elif self._state.phase == "draining" or (self.stale and self._state.phase == "idle"):
             self._stop()
 
     def _stop(self) -> None:
@@ -389,7 +406,7 @@ class Running:
         else:
             made.endpoint.close()
         blame, self._blame = self._blame, None
-        self._stale, self._vanished = False, self._state.answered and blame is None
+        self.stale, self._vanished = False, self._state.answered and blame is None
         how = ended.result()
         if self._stopping is not None:
             self._become(self._state.stopped(how))

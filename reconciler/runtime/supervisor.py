@@ -29,6 +29,7 @@ from reconciler.runtime.objects import Objects
 from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.roll import Roll
+from reconciler.runtime.rotation import Rotation
 from reconciler.runtime.running import ProxyFor, Running, Unready, Workshop, no_way_out
 from reconciler.runtime.walls import Walls, probe
 
@@ -93,6 +94,9 @@ class Supervisor:
         self._objects = Objects(folders.state / "objects")
         self._environments = Environments(folders.state / "envs")
         self._kit = kit
+        resolver = secrets or Resolver()
+        self._rotation = Rotation(resolver, self._loop.time)
+        self._revoked: Mapping[InstanceName, str] = {}
         self._shop = Workshop(
             run=self._run,
             owner=owner,
@@ -105,7 +109,7 @@ class Supervisor:
             log=self._log,
             event=event,
             way_out=way_out,
-            secrets=secrets or Resolver(),
+            secrets=resolver,
             revoke=self._revoke,
             stirred=self._roll.stirred,
         )
@@ -269,6 +273,22 @@ class Supervisor:
     async def find_secrets(self, binding: str) -> list[finding.Found]:
         """Whether each secret of a binding's instances (``""``: of all) can be found now."""
         return await finding.look(tuple(self._units.values()), self._shop.secrets, binding)
+
+    def revoke(self, why: Mapping[InstanceName, str]) -> None:
+        """End these instances, which were started with secrets that their bindings name no more, and start
+        none of them before a later word leaves it out.
+        """
+        before, self._revoked = self._revoked, why
+        for name in {*before, *why}:
+            if (unit := self._units.get(name)) is not None:
+                unit.revoke(why.get(name, ""))
+
+    async def follow_rotation(self) -> tuple[InstanceName, ...]:
+        """Replace, once its calls are over, each process whose secret has another value now; those."""
+        changed = [unit.recipe.name for unit in await self._rotation.changed([*self._units.values()])]
+        for name in changed:
+            self.renew(name)
+        return tuple(changed)
 
     def _revoke(self, recipe: Recipe, fault: Unresolved) -> None:
         """What was found behind a reference is no longer given: end what still holds it (ruling 54).

@@ -1,5 +1,6 @@
 """Secrets get into a sandbox by descriptor, file or variable, and nowhere else."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from reconciler.model.recipes import SecretUse
 from reconciler.runtime.resolving import Resolver
+from reconciler.runtime.rotation import ASK_AGAIN_S, Rotation
 from reconciler.runtime.supervisor import Unready
 from tests.runtime.rig import descendants, pinned, rig, run
 
@@ -106,3 +108,95 @@ async def test_each_start_resolves_anew_and_what_no_longer_resolves_stops_what_r
         Path(slot.reference[0]).write_text("sk-rotated-0000\n")
         made.supervisor.forgive(first)
         assert await made.run(first, code) == "sk-rotated-0000"
+
+
+@pytest.mark.slow
+async def test_a_reference_that_was_taken_back_ends_its_process_and_starts_none_until_it_is_back(
+    tmp_path: Path,
+) -> None:
+    code = 'from handler_connector import secret\nanswer = secret("api_key")'
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        name = await made.declare("first", secrets=(use(tmp_path, "fd"),))
+        other = await made.declare("other", pinned(extra=b"x"), secrets=(use(tmp_path, "fd"),))
+        endpoint, line = await made.open(name)
+        assert await run(line, code) == VALUE
+        _, beside = await made.open(other)
+        made.supervisor.revoke({name: "it was taken back"})
+        assert await endpoint.ended == "signal 9"
+        for _ in range(2):
+            with pytest.raises(Unready) as refused:
+                await made.supervisor.ready(name)
+            assert (refused.value.reason, refused.value.message) == ("SecretUnresolved", "it was taken back")
+        assert made.phase(name).pid is None
+        assert await run(beside, code) == VALUE
+        made.supervisor.revoke({})
+        assert await made.run(name, code) == VALUE
+
+
+async def test_what_is_taken_back_while_it_starts_does_not_run(tmp_path: Path) -> None:
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        name = await made.declare("first", secrets=(use(tmp_path, "fd"),))
+        starting = asyncio.ensure_future(made.supervisor.ready(name))
+        await asyncio.sleep(0)
+        made.supervisor.revoke({name: "it was taken back"})
+        endpoint = await starting
+        assert await endpoint.ended == "signal 9"
+
+
+@pytest.mark.slow
+async def test_a_hundred_looks_at_secrets_start_nothing_anew_and_ask_no_program_again(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    program = tmp_path / "store"
+    program.write_text(f"#!/bin/sh\necho asked >> {count}\necho sk-from-a-program\n")
+    program.chmod(0o755)
+    file = use(tmp_path, "fd")
+    asks = SecretUse("other", "command", (str(program),), env="OTHER", via="fd")
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        name = await made.declare("first", secrets=(file, asks))
+        _, line = await made.open(name)
+        pid = made.phase(name).pid
+        for _ in range(100):
+            assert await made.supervisor.follow_rotation() == ()
+            await made.supervisor.altered()
+        seen = made.phase(name)
+        assert (seen.pid, seen.restarts, seen.phase) == (pid, 0, "idle")
+        assert count.read_text() == "asked\n"
+        assert await run(line, "answer = 1") == 1
+
+
+@pytest.mark.slow
+async def test_a_changed_value_replaces_the_process_after_its_calls(tmp_path: Path) -> None:
+    code = 'from handler_connector import secret\nanswer = secret("api_key")'
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        slot = use(tmp_path, "fd")
+        name = await made.declare("first", secrets=(slot,))
+        endpoint, line = await made.open(name)
+        made.supervisor.hold(name)
+        Path(slot.reference[0]).write_text("sk-rotated-0000\n")
+        assert await made.supervisor.follow_rotation() == (name,)
+        assert await made.supervisor.follow_rotation() == ()  # told once
+        assert await run(line, code) == VALUE  # a call that runs is not cut
+        made.supervisor.release(name)
+        await endpoint.ended
+        assert await made.run(name, code) == "sk-rotated-0000"
+        Path(slot.reference[0]).unlink()  # on its way, or gone: the next start decides
+        assert await made.supervisor.follow_rotation() == ()
+        assert made.phase(name).pid is not None
+
+
+async def test_a_program_is_asked_again_after_an_hour(tmp_path: Path) -> None:
+    program = tmp_path / "store"
+    program.write_text(f"#!/bin/sh\ncat {tmp_path}/value\n")
+    program.chmod(0o755)
+    (tmp_path / "value").write_text("sk-first-value\n")
+    asks = SecretUse("api_key", "command", (str(program),), env="API_KEY", via="fd")
+    now = [asyncio.get_running_loop().time()]
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        made.supervisor._rotation = Rotation(made.supervisor._shop.secrets, lambda: now[0])
+        name = await made.declare("first", secrets=(asks,))
+        await made.open(name)
+        (tmp_path / "value").write_text("sk-second-value\n")
+        now[0] += ASK_AGAIN_S - 60
+        assert await made.supervisor.follow_rotation() == ()
+        now[0] += 120
+        assert await made.supervisor.follow_rotation() == (name,)
