@@ -63,6 +63,11 @@ class Runtime:
     def prune(self) -> tuple[str, ...]:
         return ()
 
+    def revoke(self, why: Mapping[InstanceName, str]) -> None: ...
+
+    async def follow_rotation(self) -> tuple[InstanceName, ...]:
+        return ()
+
     async def altered(self) -> Altered:
         return Altered()
 

@@ -117,6 +117,11 @@ class Scene:
     def seen(self, name: InstanceName) -> InstanceSeen | None:
         return None
 
+    def revoke(self, why: Mapping[InstanceName, str]) -> None: ...
+
+    async def follow_rotation(self) -> tuple[InstanceName, ...]:
+        return ()
+
     def forgive(self, name: InstanceName) -> None: ...
 
     def prove(self, name: InstanceName, heard: Callable[[Refusal | None], None]) -> None:
