@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fmt flows flows-harness golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test check lint fmt flows flows-harness flows-sandbox golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ flows: setup  ## the whole way only: real daemon, sandbox, engines, clients
 flows-harness: setup  ## real harnesses, offline, with a scripted model (installs 1.6 GB once)
 	$(PY) -m pytest -q -p no:randomly tests/harnesses/matrix.py
 
+flows-sandbox: setup  ## attempt → what stopped it, as root and as an ordinary user; how hosts may be spelled
+	$(PY) -m tests.walls.report
+
 golden: setup  ## rewrite the golden texts; review the diff
 	HANDLER_GOLDEN=write $(PY) -m pytest -q tests/golden tests/doors tests/reasons
 	git --no-pager diff --stat -- tests/golden
@@ -53,6 +56,7 @@ schemas: setup  ## write schemas/ from the models
 docs: setup  ## write the tables of the docs from the code, and check that their code blocks are true
 	$(PY) .ci/problems
 	$(PY) .ci/reasons
+	$(PY) -m tests.walls.report --write
 	$(PY) -m pytest -q tests/test_docs.py tests/test_reasons.py
 
 bench: setup  ## every benchmark: ratios against floors in one run

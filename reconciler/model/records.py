@@ -97,7 +97,7 @@ HostPath = Annotated[
 HostPort = Annotated[
     str,
     Field(
-        pattern=r"^[^\s:*/]+:[0-9]{1,5}$",
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:*/]+):[0-9]{1,5}$",
         max_length=261,
         description="an exact host and port, like api.example.com:443",
         examples=["api.example.com:443"],
