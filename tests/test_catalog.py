@@ -94,7 +94,8 @@ def test_a_suite_can_be_read_provokes_errors_and_tries_every_tool(folder: Path) 
     tools = shipped().contracts[InterfaceRef(interface.name, interface.version)].tools
     assert {case.tool for case in found} == set(tools)
     assert {case.expect.error for case in found} >= set(interface.errors) - {"unavailable"}
-    used = {str(value) for case in found for value in case.input.values()}
+    given = [value for case in found for value in case.input.values()]
+    used = {str(one) for value in given for one in (value if isinstance(value, list) else [value])}
     # ``corpus`` is what an engine that searches documents is given
     fixtures = {path.name for path in (folder / "conformance").iterdir()} - {"cases.toml", "corpus"}
     assert fixtures <= used

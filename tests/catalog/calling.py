@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from reconciler.conformance import cases
-from reconciler.model.contract import ROUTER_CODES, Contract
+from reconciler.model.contract import ROUTER_CODES, Contract, Tool
 
 
 class Call:
@@ -18,20 +20,44 @@ class Call:
 
 
 def outcome(
-    promised: Contract, tools: Mapping[str, Callable[[Any, Any], Any]], case: cases.Case
+    promised: Contract, tools: Mapping[str, Callable[[Any, Any], Any]], case: cases.Case, scope: Path
 ) -> cases.Outcome:
-    """How a case ends: its answer, or the code that an agent would read."""
+    """How a case ends: its answer, or the code that an agent would read. ``scope`` holds its files."""
     tool = promised.tools[case.tool]
     if tool.input_fault(case.input):
         return cases.Outcome(None, "invalid_input", 0.0)
     try:
-        answer = tools[case.tool](dict(case.input), Call())
+        answer = tools[case.tool](_handed(tool, case, scope), Call())
     except Exception as fault:  # noqa: BLE001 - whatever a connector meets
         code = getattr(fault, "code", "unavailable")
         assert code in promised.errors or code in ROUTER_CODES, fault
         return cases.Outcome(None, code, 0.0)
     assert tool.output_fault(answer) is None, (tool.output_fault(answer), answer)
     return cases.Outcome(answer, None, 0.0)
+
+
+def _handed(tool: Tool, case: cases.Case, scope: Path) -> dict[str, Any]:
+    """The arguments as a connector gets them: a file is open to be read."""
+    given = dict(case.input)
+    for one in tool.files:
+        if one.name in given:
+            files = [Given(scope / name) for name in (given[one.name] if one.many else [given[one.name]])]
+            given[one.name] = files if one.many else files[0]
+    return given
+
+
+class Given:
+    """A file that an agent handed in, as the kit shows it."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.path, self.size = path.name, str(path), path.stat().st_size
+        self.media_type = "application/octet-stream"
+
+    def read(self, size: int = -1) -> bytes:
+        return self.open().read(size)
+
+    def open(self) -> BytesIO:
+        return BytesIO(Path(self.path).read_bytes())
 
 
 def failure(act: Callable[[], object]) -> tuple[str, str]:

@@ -66,7 +66,7 @@ def test_a_service_keeps_every_case(
 ) -> None:
     server.answer = SHAPES[connector]
     main = lead(monkeypatch, connector)
-    found = outcome(contract("web-search/v1"), {"web_search_query": main.search}, case)
+    found = outcome(contract("web-search/v1"), {"web_search_query": main.search}, case, CORPUS.parent)
     assert cases.judge(case, found) == ()
 
 
@@ -74,7 +74,7 @@ def test_a_service_keeps_every_case(
 def test_a_folder_keeps_every_case(monkeypatch: pytest.MonkeyPatch, case: cases.Case) -> None:
     monkeypatch.setenv("SEARCH_DOCUMENTS", str(CORPUS))
     LOCAL._made.clear()
-    found = outcome(contract("web-search/v1"), {"web_search_query": LOCAL.search}, case)
+    found = outcome(contract("web-search/v1"), {"web_search_query": LOCAL.search}, case, CORPUS.parent)
     assert cases.judge(case, found) == ()
 
 

@@ -162,18 +162,32 @@ class Running:
         A connector never learns which version a call comes from, so what two versions ask alike, of the same
         bytes, is asked once and held to the law of each.
         """
-        incoming = {one.name: scope / case.input[one.name] for one in tool.files if not one.output}
-        digests = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in incoming.items()}
+        incoming = {
+            one.name: [scope / name for name in _names(case.input[one.name])]
+            for one in tool.files
+            if not one.output and one.name in case.input
+        }
+        digests = {
+            name: [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+            for name, paths in incoming.items()
+        }
         question = json.dumps([case.tool, {**case.input, **digests}], sort_keys=True)
         if question not in self.known:
-            arguments = {**case.input, **{name: self.hand_over(path) for name, path in incoming.items()}}
+            handed = {name: [self.hand_over(path) for path in paths] for name, paths in incoming.items()}
+            many = {one.name for one in tool.files if one.many}
+            arguments = {**case.input, **{k: v if k in many else v[0] for k, v in handed.items()}}
             for one in tool.files:
-                if one.output:
+                if one.output and one.name in case.input:
                     arguments[one.name] = {"name": case.input[one.name], "blob": f"out{next(self.numbers)}"}
             began = time.monotonic()
             result = self.answer(self.start(case.tool, arguments))
             self.known[question] = (result, time.monotonic() - began)
         return self.known[question]
+
+
+def _names(value: Any) -> list[str]:
+    """The names that a file argument holds: one, or a list."""
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 @contextmanager

@@ -139,3 +139,25 @@ def tavily(asked: Asked) -> Reply:
         for title, url, text in pages(asked.body["query"])
     ]  # fmt: skip
     return Reply({"query": asked.body["query"], "results": rows, "response_time": 0.5, "images": []})
+
+
+def chat_said(asked: Asked, text: str, **more: Any) -> Reply:
+    """A chat completion with these words, as OpenAI and llama.cpp answer."""
+    message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+    return Reply(
+        {
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": asked.body["model"],
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}, **more,
+        }
+    )  # fmt: skip
+
+
+def chat(asked: Asked) -> Reply:
+    """A model that does what the cases of llm/v1 ask for, told of a schema in whichever way."""
+    whole = json.dumps(asked.body)
+    if asked.path != "/v1/chat/completions":
+        return Reply({"error": {"message": "not found"}}, 404)
+    if "topic" in whole:
+        return chat_said(asked, '{"topic": "delivery"}')
+    return chat_said(asked, '{"wet": true}' if "wet" in whole else "Good day.")
