@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 INBOX = "/run/connector/in"
 OUTBOX = "/run/connector/out"
 MAX_LINE_BYTES = 16 * 2**20  # a request is at most 4 MiB at the agents' door; the rest is room for escapes
-_MAX_WORDS = 400  # of an exception's text in a diagnostic; the log has all of it
 _VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _INFO = {"name": "handler-connector", "version": "1"}
 
@@ -283,12 +282,16 @@ def _reply(number: Any, result: Mapping[str, Any]) -> bytes:
 
 
 def _words(fault: BaseException) -> str:
-    """An exception for the operator, as Python's own last line of it: its class, and its text on one line."""
-    try:
-        text = " ".join(str(fault)[:_MAX_WORDS].split())
-    except Exception:  # noqa: BLE001 - a class of the connector's own, whose text cannot be made
-        text = ""
-    return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
+    """An exception for the operator's record: its class and where it was raised. Its text, which may repeat
+    what an agent sent, is in the log alone.
+    """
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(fault).__name__
+    file = trace.tb_frame.f_code.co_filename.rpartition("/")[2]
+    return f"{type(fault).__name__} at {file}:{trace.tb_lineno}; the log says more"
 
 
 def _unwrapped(value: Any) -> Any:

@@ -19,7 +19,6 @@
 const INBOX = "/run/connector/in";
 const OUTBOX = "/run/connector/out";
 const MAX_LINE_BYTES = 16 * 2 ** 20; // a request is at most 4 MiB at the agents' door; the rest is for escapes
-const MAX_WORDS = 400; // of an exception's text in a diagnostic; the log has all of it
 const VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 const INFO = { name: "handler-connector", version: "1" };
 
@@ -292,8 +291,8 @@ function failed(fault: unknown): Message {
     diagnostic = fault.diagnostic.slice(0, 2000);
   } else {
     console.error(fault);
-    const [name, text] = fault instanceof Error ? [fault.name, fault.message] : [typeof fault, String(fault)];
-    diagnostic = `${name}: ${text}`.replace(/\s+/g, " ").slice(0, MAX_WORDS);
+    // Its text may repeat what an agent sent: that is in the log alone.
+    diagnostic = `${fault instanceof Error ? fault.name : typeof fault}; the log says more`;
   }
   const text = JSON.stringify({ error: code, message: `the connector answered ${code}` });
   return { isError: true, _meta: { "ai.handler/error": { code, diagnostic } }, content: [{ type: "text", text }] };

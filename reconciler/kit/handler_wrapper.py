@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 VERSION = "2025-11-25"
 MAX_GARBAGE = 1000  # lines that are no MCP: a server that prints more than that is none
 MAX_PAGES = 100
+_MAX_WORDS = 2000  # of a server's error in the log
 _LOOK_S = 0.05  # how soon a call that nobody waits for is noticed
 _PING_S = 10.0
 _NOT_FOUND = -32601
@@ -297,18 +298,22 @@ class Tool:
         try:
             shaped = expression.search(value, options=self._options)
         except (exceptions.JMESPathError, ValueError, OSError, RecursionError) as fault:
-            raise Failure("unavailable", f"{which}: {type(fault).__name__}: {fault}") from None
+            _say(f"{which}: {type(fault).__name__}: {fault}")
+            raise Failure("unavailable", f"{which}: {type(fault).__name__}; the log says more") from None
         if not isinstance(shaped, dict):
             raise Failure("unavailable", f"{which} gives {type(shaped).__name__}, no object")
         return shaped
 
     def _failure(self, code: str, text: str) -> Failure:
         """The code that ``errors`` gives: by its exact JSON-RPC code, by words of its text, else '*'."""
+        if text:  # the server's own words, which may repeat what it was asked
+            _say(f"the server answered an error: {text[:_MAX_WORDS]}")
+        told = f"the server answered the error {code}" if code else "the server answered an error"
         low = text.lower()
         for word, ours in self._errors.items():
             if word == code or (word != "*" and not _is_number(word) and word.lower() in low):
-                return Failure(ours, text)
-        return Failure(self._errors.get("*", "unavailable"), text or code)
+                return Failure(ours, f"{told}, '{word}'; the log says more")
+        return Failure(self._errors.get("*", "unavailable"), f"{told}; the log says more")
 
 
 def _is_number(word: str) -> bool:

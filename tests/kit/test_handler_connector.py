@@ -230,12 +230,12 @@ def test_a_failure_is_the_interfaces_code_with_words_for_operators(stage: Stage)
 @pytest.mark.parametrize(
     ("tool", "diagnostic"),
     [
-        ("fail", "RuntimeError: secret words of a vendor"),
-        ("odd", "ValueError: Out of range float values are not JSON compliant"),
-        ("half", "UnicodeEncodeError: 'utf-8' codec can't encode character '\\ud800'"),
-        ("none", "TypeError: 'NoneType' object is not iterable"),
-        ("exit", "SystemExit: 3"),
-        ("long", "ValueError: "),
+        ("fail", "RuntimeError at "),
+        ("odd", "ValueError at "),
+        ("half", "UnicodeEncodeError at "),
+        ("none", "TypeError at "),
+        ("exit", "SystemExit at "),
+        ("long", "ValueError at "),
         ("wordless", "Wordless"),
     ],
 )
@@ -249,7 +249,7 @@ def test_any_other_fault_is_unavailable_and_its_words_are_for_the_operator_alone
     assert error["diagnostic"].startswith(diagnostic)
     assert len(error["diagnostic"].splitlines()) == 1
     assert len(error["diagnostic"]) < 450
-    assert "secret words" not in json.dumps(result["content"])
+    assert "secret words" not in json.dumps(result)  # its text is in the log alone
     assert "Traceback" in capfd.readouterr().err
     assert client.call("echo", a=1)["structuredContent"] == {"a": 1}  # and it serves on
 
