@@ -61,13 +61,9 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
     return tuple(found)
 
 
-def needed(resource: Resource[Record], below: Resource[Record] | None = None) -> tuple[str, ...]:
-    """The keys without which serving the object would be wrong; when there are any, it is unusable.
-
-    ``below`` is a binding's connector: it says which secrets nothing can deliver yet.
-    """
-    gated = _by_the_gate(resource.spec, below.spec) if below else []
-    return (*(absence.word for absence in absences(resource) if absence.needed), *gated)
+def needed(resource: Resource[Record]) -> tuple[str, ...]:
+    """The keys without which serving the object would be wrong; when there are any, it is unusable."""
+    return tuple(absence.word for absence in absences(resource) if absence.needed)
 
 
 def lacking(form: Resource[Record], below: Resource[Record] | None) -> tuple[tuple[str, ...], bool]:
@@ -78,19 +74,9 @@ def lacking(form: Resource[Record], below: Resource[Record] | None) -> tuple[tup
     own = absences(form)
     missing = needed(below) if below else ()
     words = [absence.word for absence in own]
-    gated = _by_the_gate(form.spec, below.spec) if below else []
-    words += gated
     if below is not None:
         words += [f"{word} of {below.ref.name}" for word in missing]
-    return tuple(words), bool(missing or gated) or any(absence.needed for absence in own)
-
-
-def _by_the_gate(form: Record, below: Record) -> list[str]:
-    """What a binding fills of slots that nothing can deliver yet."""
-    if not isinstance(form, Binding) or not isinstance(below, Connector):
-        return []
-    slots = below.secret_slots
-    return [f"secrets.{slot}" for slot in form.secrets if slot in slots and slots[slot].header is not None]
+    return tuple(words), bool(missing) or any(absence.needed for absence in own)
 
 
 def warnings(resource: Resource[Record]) -> Iterator[Problem]:
@@ -130,9 +116,6 @@ def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:
         yield Absence(("runtime",), needed=True)
     if spec.sandbox.gpu:
         yield Absence(("sandbox", "gpu"), needed=True)
-    for name, slot in spec.secret_slots.items():
-        if slot.header is not None:
-            yield Absence(("secretSlots", name), needed=slot.required)
     if spec.reserve.gpu:
         yield Absence(("reserve",), needed=False)
 

@@ -309,7 +309,5 @@ def _needed(view: View, resource: Resource[Record]) -> tuple[str, ...]:
     """What an object in force cannot do without, worked out once a view: thousands may rest on one."""
     known = view.needed.get(resource.ref)
     if known is None:
-        name = resource.spec.connector if isinstance(resource.spec, Binding) else None
-        below = view.find(ObjectRef(Kind.CONNECTOR, name)) if name else None
-        known = view.needed[resource.ref] = absent.needed(resource, below)
+        known = view.needed[resource.ref] = absent.needed(resource)
     return known

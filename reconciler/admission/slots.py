@@ -65,6 +65,44 @@ def slots_say_how_they_are_delivered(view: View, connector: Resource[Connector])
             yield problem(connector, (*path, "via"), "C210", Words(what, why, f"write {_variable(name)}"))
 
 
+def headers_are_its_own(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """A header of a slot steers no connection, stands for one slot, and is sent somewhere."""
+    seen: dict[str, str] = {}
+    for name, slot in connector.spec.secret_slots.items():
+        if slot.header is None or slot.via not in (None, "gate"):
+            continue
+        header = slot.header.partition(":")[0].lower()
+        path: Path = ("secretSlots", name, "header")
+        if header in _FRAMING or header.startswith(_FRAMING_BEGINNINGS):
+            why = "it says how a message is sent, not who sends it"
+            words = Words(f"the header {quoted(header)} is the gate's own", why, "write 'x-api-key'")
+            yield problem(connector, path, "C232", words)
+        elif header in seen:
+            words = Words(
+                f"the header {quoted(header)} is that of {quoted(seen[header])} already",
+                "one header holds one secret",
+                "name another header",
+            )
+            yield problem(connector, path, "C233", words)
+        elif not (connector.spec.egress or connector.spec.url or _opens(connector)):
+            why = "a header is added to what is sent to the hosts of egress"
+            mend = 'write egress = ["api.example.com:443"], with the vendor\'s host'
+            yield problem(connector, path, "C234", Words("egress is empty", why, mend))
+        seen.setdefault(header, name)
+
+
+def _opens(connector: Resource[Connector]) -> bool:
+    """Whether a binding names a server that is reached."""
+    return any(one.format in ("url", "host") for one in connector.spec.settings.values())
+
+
+_FRAMING = frozenset(
+    ("host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length",
+     "content-encoding", "content-type", "accept-encoding", "expect", "via", "forwarded", "range", "date")
+)  # fmt: skip
+_FRAMING_BEGINNINGS = ("proxy-", "x-handler-", "x-forwarded-", "mcp-")
+
+
 def _variable(slot: str) -> str:
     return f'env = "{slot.upper().replace("-", "_")}"'
 
@@ -187,6 +225,7 @@ def data_is_narrow(view: View, connector: Resource[Connector]) -> Iterator[Probl
 
 RULES = (
     slots_say_how_they_are_delivered,
+    headers_are_its_own,
     variables_are_its_own,
     defaults_fit_their_settings,
     data_is_narrow,

@@ -145,7 +145,7 @@ def lay_run_folder(run_folder: Path) -> None:
 async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     """Join the rooms, run until told to stop, and leave nothing."""
     stop = anyio.Event()
-    controller, news = _joined(place, mine)
+    controller, news, leaving = _joined(place, mine)
     parts, observed = controller.parts, news.observed
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
     methods = Methods(controller, pid=os.getpid(), stop=stop)
@@ -160,20 +160,23 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
         with anyio.CancelScope(shield=True):
             await parts.doorkeeper.close_all()
             await parts.supervisor.close()
+            await leaving.close()
             parts.journal.close()
             rpc.clear(place.run / "control.sock")
 
 
-def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
-    """The rooms, joined: the controller, and whom its rooms ask and tell."""
+def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving]:
+    """The rooms, joined: the controller, whom its rooms ask and tell, and what lets connectors out."""
     journal = Journal(place.state, time.time)
     news = _News()
     laid = RuntimeFolders(place.state, place.run)
     leaving = Leaving(journal)
     supervisor = Supervisor(
-        laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=Resolver(place.config)
-    )
+        laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=Resolver(place.config),
+        gate=leaving.serve_gate,
+    )  # fmt: skip
     dispatcher = Dispatcher(supervisor, recipe=news.recipe)
+    leaving.serves = dispatcher.serves
     withdrawn = Withdrawn(dispatcher)
     sessions = Sessions(place.state / "sessions", now=time.time, token=lambda: secrets.token_hex(6))
 
@@ -196,9 +199,10 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News"]:
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     tracer = Tracer(os.environ, secrets.token_hex)
     news.observed = Observed(controller, Clocks(time.time, time.monotonic), tracer)
+    journal.left = news.observed.left
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving
-    return controller, news
+    return controller, news, leaving
 
 
 def _need_nobody(path: Path) -> None:

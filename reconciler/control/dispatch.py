@@ -117,6 +117,11 @@ class Dispatcher:
         if (lane := self._lanes.get(name)) is not None:
             self.ended(lane)
 
+    def serves(self, instance: InstanceName, number: int) -> bool:
+        """Whether a call of this number has gone out to the instance, and somebody waits for its answer."""
+        lane = self._lanes.get(instance)
+        return lane is not None and lane.serves(number)
+
     def keep(self, task: "asyncio.Task[None]") -> None:
         """Hold on to a task until it ends."""
         self._tasks.add(task)
@@ -222,6 +227,10 @@ class Connector(asyncio.Protocol):
                     self._loop.call_soon(self._flush)
                 self._unsent.append(line)
         return number
+
+    def serves(self, number: int) -> bool:
+        """Whether a call has gone out and is not answered."""
+        return number in self._calls and number not in self._waiting
 
     def cancel(self, number: int) -> None:
         """Tell the connector to stop, and ask whether it lives: a call that came to no end may mean not."""

@@ -63,6 +63,7 @@ class Journal:
 
     def __init__(self, state: Path, now: Callable[[], float]) -> None:
         """``now`` is the wall clock in seconds. Nothing is touched before there is something to write."""
+        self.left: Callable[[Mapping[str, Any]], None] = lambda attempt: None  # hears of each, written or not
         self.fault = ""  # why nothing can be written, or ""
         self._now = now
         self._events = Appended(state / _EVENTS, state / f"{_EVENTS}.1", _EVENTS_BYTES)
@@ -102,6 +103,7 @@ class Journal:
 
     def egress(self, attempt: Mapping[str, Any]) -> None:
         """Say what became of an attempt to leave a sandbox; beyond so many a second they are only counted."""
+        self.left(attempt)
         with self._turn:
             now = self._now()
             if int(now) != self._egress_second:

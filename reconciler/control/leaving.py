@@ -1,45 +1,80 @@
-"""The one way out of a sandbox that lists what it may reach: a connector's proxy, and the record of attempts.
+"""The two ways out of a connector's sandbox that lists what it may reach, and the record of all attempts.
 
-A connector without ``egress`` has no proxy and no network. A proxy lives as long as the process that it
-serves. Of each attempt one line goes to ``<state>/egress.jsonl``, with host and sizes and nothing of what was
-said.
+They are a proxy of its own and the gate. A connector without ``egress`` has neither, and no network. A proxy,
+and a connector's place at the gate, last as long as the process that they serve. Of each attempt one line
+goes to ``<state>/egress.jsonl``, with host and sizes and nothing of what was said; ``way`` says which of the
+two it took.
 """
 
 import asyncio
 import socket
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from reconciler.control import doorkeeper
+from reconciler.control.gatekeeper import Gatekeeper
 from reconciler.control.journal import Journal
 from reconciler.control.sessions import Session
 from reconciler.egress.decisions import Decision
+from reconciler.egress.gate import Verdicted
 from reconciler.egress.proxy import Proxy
 from reconciler.model.hosts import Allow
+from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
+from reconciler.runtime.gating import Gated
 
 _FORM = {name: type(value) for name, value in Decision("refused", "request").as_json().items()}
 _MOST_TOLD = 1000
 _MOST_TEXT = 400
+_NO_CALL = "the call that the request says to serve does not run"
 
 
 class Leaving:
-    """The proxies of one controller's connectors."""
+    """The ways out of one controller's connectors. ``serves`` says whether a call runs, by instance and its
+    number there; it may be set later.
+    """
 
     def __init__(self, journal: Journal, proxy: Callable[..., Proxy] = Proxy) -> None:
         self._journal = journal
         self._proxy = proxy
         self._closing: set[asyncio.Task[None]] = set()
+        self.gate = Gatekeeper(self._may, self._passed)
+        self.serves: Callable[[InstanceName, int], bool] = lambda name, number: True
 
     async def serve(self, recipe: Recipe, listener: socket.socket) -> Callable[[], None]:
-        """Serve one process of a recipe; gives what ends that. ValueError when its list is none."""
-        about = {"object": f"binding/{recipe.binding}", "instance": str(recipe.name)}
-        proxy = self._proxy(Allow(recipe.egress), partial(self._say, about))
+        """Serve one process of a recipe by a proxy; gives what ends that. ValueError when its list is
+        none.
+        """
+        proxy = self._proxy(Allow(recipe.egress), partial(self._say, recipe))
         await proxy.start(listener)
         return partial(self._close, proxy)
 
-    def _say(self, about: dict[str, str], decision: Decision) -> None:
-        self._journal.egress({**about, **decision.as_json()})
+    def serve_gate(self, recipe: Recipe, listener: socket.socket, gated: Gated) -> Callable[[], None]:
+        """Serve one process of a recipe by the gate; gives what ends that."""
+        return self.gate.open(recipe, listener, gated)
+
+    async def close(self) -> None:
+        """End the gate's process."""
+        await self.gate.close()
+
+    def _may(self, recipe: Recipe, call: str) -> Verdicted:
+        """Whether a request may go. No policy is built: what is listed goes, for a call that runs, or for
+        none (a start, a look whether somebody answers). Permits and policies will be asked for here.
+        """
+        if call and not (call.isascii() and call.isdigit() and self.serves(recipe.name, int(call))):
+            return Verdicted(go=False, cause="call", why=_NO_CALL)
+        return Verdicted(go=True)
+
+    def _say(self, recipe: Recipe, decision: Decision) -> None:
+        self._write(recipe, "proxy", dict(decision.as_json()))
+
+    def _passed(self, recipe: Recipe, passage: dict[str, Any]) -> None:
+        self._write(recipe, "gate", passage)
+
+    def _write(self, recipe: Recipe, way: str, told: dict[str, Any]) -> None:
+        about = {"object": f"binding/{recipe.binding}", "instance": str(recipe.name), "way": way}
+        self._journal.egress({**about, **told})
 
     def _close(self, proxy: Proxy) -> None:
         task = asyncio.get_running_loop().create_task(proxy.close())
@@ -49,7 +84,7 @@ class Leaving:
 
 def keep(journal: Journal, session: Session, told: object) -> int:
     """Write down the attempts that a session's own sandbox tells of; how many have their form."""
-    about = {"object": str(doorkeeper.owner(session.agent)), "session": session.id}
+    about = {"object": str(doorkeeper.owner(session.agent)), "session": session.id, "way": "proxy"}
     kept = [one for one in told[:_MOST_TOLD] if _formed(one)] if isinstance(told, list) else []
     for one in kept:
         short = {name: word[:_MOST_TEXT] if isinstance(word, str) else word for name, word in one.items()}

@@ -9,10 +9,11 @@ holds a payload or a secret; a Unix socket is for the same user alone, a loopbac
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -64,6 +65,11 @@ class Observed:
         if self.tally is not None:
             self.tally.call(record)
         self.tracer.called(record)
+
+    def left(self, attempt: Mapping[str, Any]) -> None:
+        """A sandbox tried to send something out."""
+        if self.tally is not None:
+            self.tally.left(attempt)
 
     def _turned(self, controller: str, result: str, seconds: float) -> None:
         if controller == "world":

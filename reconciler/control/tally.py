@@ -6,8 +6,8 @@ and what is beyond them is counted as ``other``. All methods are for the loop's 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from reconciler.control.exposition import Family, Sample, counted
 
@@ -86,6 +86,8 @@ class Tally:
         self._calls: dict[Labels, float] = {}
         self._bytes: dict[Labels, float] = {}
         self._turns: dict[Labels, float] = {}
+        self._left: dict[Labels, float] = {}
+        self._left_bytes: dict[Labels, float] = {}
         self._call_s = Histogram(
             "handler_call_duration_seconds",
             "How long calls took, from the whole request to the answer.",
@@ -110,6 +112,16 @@ class Tally:
         _add(self._turns, (controller, result), 1)
         self._turn_s.add((controller,), seconds)
 
+    def left(self, attempt: Mapping[str, Any]) -> None:
+        """Count an attempt to leave a sandbox; no host is a label: there may be any number of them."""
+        of = (str(attempt.get("object", "")), str(attempt.get("way", "")))
+        cause = str(attempt.get("cause", ""))
+        if cause != "listed":  # a tunnel is told of twice, and counted at its end
+            _add(self._left, (*of, str(attempt.get("verdict", "")), cause), 1)
+        for direction, size in (("out", attempt.get("upBytes")), ("in", attempt.get("downBytes"))):
+            if cause != "listed" and size:
+                _add(self._left_bytes, (*of, direction), float(size))
+
     def families(self) -> Iterator[Family]:
         """All counters, in a fixed order."""
         yield counted(
@@ -124,6 +136,18 @@ class Tally:
             "Bytes of requests (in) and of structured answers (out); files are not counted.",
             ("interface", "tool", "binding", "direction"),
             self._bytes,
+        )
+        yield counted(
+            "handler_egress_total",
+            "Attempts to leave a sandbox that ended, by the way they took and what became of them.",
+            ("object", "way", "verdict", "cause"),
+            self._left,
+        )
+        yield counted(
+            "handler_egress_bytes_total",
+            "Bytes that left sandboxes (out) and came in for it (in).",
+            ("object", "way", "direction"),
+            self._left_bytes,
         )
         yield counted(
             "handler_reconcile_total",

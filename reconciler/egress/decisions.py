@@ -13,7 +13,7 @@ from reconciler.model.hosts import Target
 Verdict = Literal["allowed", "refused", "failed"]
 Cause = Literal[
     "listed",  # allowed: it is on the list, and public or listed as an address
-    "request",  # the request was not a CONNECT that is taken
+    "request",  # the request was none that is taken
     "unlisted",  # not on the list
     "address",  # the name leads to an address that is not public
     "name",  # TLS asked for another server name than CONNECT did, or for none
@@ -24,6 +24,12 @@ Cause = Literal[
     "ended",  # it was allowed, and is over
     "idle",  # it was allowed, and nothing went either way for too long
     "bytes",  # it was allowed, and carried more than a tunnel may
+    "call",  # the gate: the call that it says to serve does not run
+    "denied",  # the gate: the controller said no
+    "tls",  # the gate: who answered there is not who was asked for, or speaks no TLS
+    "answer",  # the gate: the answer is no HTTP, or in an encoding that cannot be looked through
+    "echo",  # the gate: the answer held a secret that the gate had added
+    "left",  # the gate: the connector left before its answer came
 ]
 
 

@@ -11,20 +11,19 @@ on a new connection. Nothing is retried, no redirect is seen, and no variable of
 """
 
 import asyncio
-import ipaddress
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from reconciler.egress import addresses, connect, hello
+from reconciler.egress import connect, hello
 from reconciler.egress.decisions import Cause, Decision, Verdict
 from reconciler.egress.names import Names, Resolve, resolved
+from reconciler.egress.reaching import CHUNK, Dial, Reach, Streams, Unreached, dialled
 from reconciler.model.hosts import Allow, Target
 
 _LOG = logging.getLogger("handler.egress")
-_CHUNK = 65_536
 _REASONS = {
     400: "Bad Request",
     403: "Forbidden",
@@ -40,8 +39,7 @@ _STOPPED: Mapping[Cause, str] = {
 }
 _FAREWELL_S = 2.0  # for the words of a refusal to go out, and no longer
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Dial = Callable[[str, int], Awaitable[Streams]]
+__all__ = ["Caps", "Proxy", "Streams", "dialled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +84,6 @@ class _Tunnel:
         return _Over(self.decided(verdict, cause, why), status)
 
 
-async def dialled(address: str, port: int) -> Streams:
-    """A connection to an address, which is no name; OSError when there is none."""
-    return await asyncio.open_connection(address, port, limit=_CHUNK, flags=socket.AI_NUMERICHOST)
-
-
 @dataclass(slots=True)
 class Proxy:
     """Serves one sandbox, from ``start`` until ``close``. ``record`` hears every decision, and must not
@@ -108,7 +101,7 @@ class Proxy:
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what comes through a listening socket, which is the proxy's from now on."""
-        self._server = await asyncio.start_server(self._came, sock=listener, limit=_CHUNK)
+        self._server = await asyncio.start_server(self._came, sock=listener, limit=CHUNK)
 
     async def close(self) -> None:
         """Take nothing more and end every tunnel; returns when they have ended."""
@@ -196,31 +189,14 @@ class Proxy:
 
     async def _connected(self, tunnel: _Tunnel, target: Target) -> Streams:
         """A connection to one of the target's addresses, all of which are public or listed themselves."""
+        caps = self.caps
+        ways = Reach(self.allow, self.resolve, self.dial, caps.dial_s, caps.addresses, self._names)
         try:
-            async with asyncio.timeout(self.caps.dial_s):
-                found = [target.host] if target.address else await self._addresses(tunnel, target)
-                for address in found[: self.caps.addresses]:
-                    with suppress(OSError):
-                        streams = await self.dial(address, target.port)
-                        tunnel.address = address
-                        return streams
-        except TimeoutError:  # it is unreachable, like one that refuses
-            pass
-        raise tunnel.over("failed", "unreachable", f"{target} takes no connection now", 502)
-
-    async def _addresses(self, tunnel: _Tunnel, target: Target) -> Sequence[str]:
-        try:
-            found = await self._names.addresses(target, self.resolve)
-            parsed = [ipaddress.ip_address(one) for one in found]
-        except (OSError, ValueError, UnicodeError):
-            raise tunnel.over("failed", "unresolved", f"{target.host} has no address now", 502) from None
-        for address in parsed:
-            here = Target(str(address), target.port)
-            if (why := addresses.closed(address)) and here not in self.allow:
-                tunnel.address = str(address)
-                words = f"{target.host} leads to {address}, a {why} address: list '{here}' too if it should"
-                raise tunnel.over("refused", "address", words, 403)
-        return [str(one) for one in parsed]
+            streams, tunnel.address = await ways.connected(target)
+        except Unreached as fault:
+            tunnel.address = fault.address
+            raise tunnel.over(fault.verdict, fault.cause, fault.why, fault.status) from None
+        return streams
 
     async def _greeted(self, tunnel: _Tunnel, target: Target, reader: asyncio.StreamReader) -> bytes:
         """What a tunnel begins with, when that is a TLS greeting for the target's name."""
@@ -275,7 +251,7 @@ async def _carry(ends: Streams, carried: Callable[[int], None], broke: Callable[
     source, sink = ends
     sink.transport.set_write_buffer_limits(high=0)  # so that draining means: it is gone
     try:
-        while data := await source.read(_CHUNK):
+        while data := await source.read(CHUNK):
             sink.write(data)
             carried(len(data))
             await sink.drain()
@@ -314,5 +290,5 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ov
                 return
             writer.write_eof()
             left = connect.MAX_HEAD_BYTES * 8
-            while left > 0 and (data := await reader.read(_CHUNK)):
+            while left > 0 and (data := await reader.read(CHUNK)):
                 left -= len(data)

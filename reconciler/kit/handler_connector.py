@@ -144,6 +144,24 @@ def secret(slot: str) -> str | None:
     return os.environ.get(os.environ.get(f"HANDLER_SECRET_ENV_{name}", ""))
 
 
+_RUNNING = threading.local()  # the call that a thread answers
+
+
+def running() -> Call | None:
+    """The call that this thread answers; None in a thread that a connector started."""
+    call: Call | None = getattr(_RUNNING, "call", None)
+    return call
+
+
+def __getattr__(name: str) -> Any:
+    """``request`` and its kin, from a file of their own that only those load who ask."""
+    if name in ("request", "Response", "Unsent"):
+        import handler_gate  # noqa: PLC0415 - as said
+
+        return getattr(handler_gate, name)
+    raise AttributeError(name)
+
+
 def serve(tools: Mapping[str, Tool]) -> None:
     """Serve ``tools`` (tool name → function) until the process is stopped; it does not return.
 
@@ -254,6 +272,7 @@ class _Connection:
         return threading.Thread(target=self._answer, args=work, daemon=True).start()
 
     def _answer(self, tool: Tool, call: Call, arguments: Mapping[str, Any]) -> None:
+        _RUNNING.call = call
         try:
             given = {key: _unwrapped(value) for key, value in arguments.items()}
             line = _reply(call.number, _success(dict(tool(given, call)), given))

@@ -41,6 +41,7 @@ class SecretUse:  # noqa: PLW1641 - frozen: dataclass makes its hash
     reference: tuple[str, ...]
     env: str | None
     via: str
+    header: str | None = None  # what the gate adds it as: "x-api-key", "Authorization: Bearer {}"
 
     if TYPE_CHECKING:  # equal to its like alone: never to a resolved secret
 
@@ -82,7 +83,7 @@ class Recipe:
         else:
             value["folders"] = [list(pair) for pair in self.folders]
         value["settings"] = [list(pair) for pair in self.settings]
-        value["secrets"] = [{name: getattr(use, name) for name in _FIELDS[SecretUse]} for use in self.secrets]
+        value["secrets"] = [_use(use) for use in self.secrets]
         value["sandbox"] = {name: getattr(self.sandbox, name) for name in _FIELDS[SandboxPolicy]}
         return value
 
@@ -112,6 +113,13 @@ class Recipe:
 
 
 _FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Recipe, SecretUse, SandboxPolicy)}
+
+
+def _use(use: SecretUse) -> dict[str, Any]:
+    value = {name: getattr(use, name) for name in _FIELDS[SecretUse]}
+    if use.header is None:
+        del value["header"]  # as above
+    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -96,15 +96,16 @@ class SecretSlot(Record):
         Annotated[
             str,
             Field(
-                pattern=r"^[A-Za-z0-9_-]+$",
-                max_length=64,
-                description="a header's name",
-                examples=["x-api-key"],
+                pattern=r"^[A-Za-z0-9_-]+(: *[!-z|~ ]*\{\}[!-z|~ ]*)?$",
+                max_length=128,
+                description="a header's name, or a name and a form: Authorization: Bearer {}",
+                examples=["x-api-key", "Authorization: Bearer {}"],
             ),
         ]
         | None
     ) = None
-    """The HTTP header that the gate adds, so that the secret never enters the sandbox."""
+    """The HTTP header that the gate adds, so that the secret never enters the sandbox: a name, whose value is
+    the secret, or a name and a form in which `{}` is the secret."""
     required: bool = False
     """Whether a binding must fill it."""
     via: Literal["gate", "fd", "file", "env"] | None = None
@@ -216,7 +217,9 @@ class Connector(Record):
         Annotated[
             str,
             Field(
-                pattern=r"^https://", description="an https address", examples=["https://mcp.example.com/mcp"]
+                pattern=r"^(https://|http://(127\.0\.0\.1|\[::1\])[:/])",
+                description="an https address, or plain http of this machine",
+                examples=["https://mcp.example.com/mcp"],
             ),
         ]
         | None

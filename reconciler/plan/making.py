@@ -121,7 +121,8 @@ def secret(slot: str, reference: SecretReference, declared: SecretSlot) -> Secre
     """One filled slot: the form and words of its reference, and how the value is delivered (ruling 27)."""
     form = next((form for form in _FORMS if getattr(reference, form) is not None), "")
     via = declared.via or ("gate" if declared.header else "env")
-    return SecretUse(slot, form, _words(getattr(reference, form, None)), declared.env, via)
+    header = declared.header if via == "gate" else None
+    return SecretUse(slot, form, _words(getattr(reference, form, None)), declared.env, via, header)
 
 
 def _settings(binding: Binding, connector: Connector) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from reconciler.model.recipes import SandboxPolicy
-from reconciler.runtime import handing, host, leftovers, netns, sandbox, seccomp, sockets
+from reconciler.runtime import gating, handing, host, leftovers, netns, sandbox, seccomp, sockets
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.process import NotStartedError, Order, Process, spawn
 from reconciler.runtime.redaction import Redactor, Sieve
@@ -66,6 +66,7 @@ class Site:
     log: RingLog
     way_out: WayOut | None = None  # None: no network at all
     echoed: Callable[[], None] = lambda: None  # it printed a secret that it was given
+    gate: Callable[[socket.socket], Callable[[], None]] | None = None  # serves it; gives what ends that
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,8 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
         reader = Reader(read, site.log, Sieve(redactor, site.echoed) if redactor else None)
         undo.callback(reader.close)
         served = undo.enter_context(ExitStack())
+        if site.gate is not None:
+            served.callback(site.gate(gating.listen(folder, place.uid)))
         try:
             process = await _spawned(
                 site, place, policy, (folder, write), built=partial(_served, site, served)

@@ -13,7 +13,7 @@ from pathlib import Path
 from reconciler.model import places
 from reconciler.model.recipes import Recipe
 from reconciler.runtime import host
-from reconciler.runtime.sandbox import Need
+from reconciler.runtime.sandbox import GATE, Need
 
 RUNTIMES = ("python", "command", "mcp", "deno")
 _BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.py"}
@@ -55,12 +55,13 @@ def _deno(recipe: Recipe) -> Launch:
     variables = {"DENO_DIR": "/tmp/.deno", "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}  # noqa: S108
     if recipe.egress and host.certificates() is not None:
         variables["DENO_TLS_CA_STORE"] = "system"  # what SSL_CERT_FILE names, as for every other program
+    ways = (f"unix:{GATE}", *recipe.egress) if recipe.egress else ()
     flags = (
         *("--no-prompt", "--no-remote", "--no-npm", "--no-lock", "--cached-only", "--quiet", "--allow-env"),
         f"--allow-read=/app,/tmp,/run/connector,/run/secrets,{places.FOLDERS}",
-        "--allow-write=/tmp,/run/connector/out",
+        f"--allow-write=/tmp,/run/connector/out{f',{GATE}' if recipe.egress else ''}",
         f"--import-map={_DENO_KIT}",
-        f"--allow-net={','.join((f'unix:{_SOCKET}', *recipe.egress))}",
+        f"--allow-net={','.join((f'unix:{_SOCKET}', *ways))}",
     )
     words = (_DENO, "run", *flags, f"/app/{recipe.entry}")
     return Launch(_LAUNCHER, words, (host.deno(_DENO),), tuple(variables.items()))

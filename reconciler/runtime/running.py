@@ -19,10 +19,12 @@ from pathlib import Path
 
 from reconciler.model import places
 from reconciler.model.recipes import Recipe
+from reconciler.model.secrets import Filled
 from reconciler.model.status import InstanceSeen, Reason
-from reconciler.runtime import cell, host, instance, programs, sandbox
+from reconciler.runtime import cell, gating, host, instance, programs, sandbox
 from reconciler.runtime.cell import Cell, Endpoint, Site
 from reconciler.runtime.environments import Environments, NotBuiltError
+from reconciler.runtime.gating import Gated, GateFor, no_gate
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
@@ -74,6 +76,7 @@ class Workshop:
     way_out: ProxyFor
     secrets: Resolver
     revoke: Callable[[Recipe, Unresolved], None]  # what else runs on a reference that does not resolve
+    gate: GateFor = no_gate
     stirred: Callable[["Running"], None] = lambda unit: None  # one is no more as it was declared
 
 
@@ -281,15 +284,13 @@ class Running:
         try:
             self._walls = (await asyncio.shield(self._shop.walls())).standing
             filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
-            place = replace(self._place(), secrets=filled)
+            inside = tuple(one for one in filled if one.use.via != "gate")
+            place = replace(self._place(), secrets=inside)
             self.marks = {one.use.slot: one.value.fingerprint for one in filled}
             self.resolved_at = self._loop.time()
             self._become(self._state.started(self._loop.time()))
-            way_out = partial(self._shop.way_out, self.recipe) if self.recipe.egress else None
-            shop = self._shop
-            site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, way_out, self._echo)
             self._echoed = False
-            made = await cell.opened(site, place, self.recipe.sandbox)
+            made = await cell.opened(self._site(filled), place, self.recipe.sandbox)
         except Unresolved as fault:
             self._shop.revoke(self.recipe, fault)
             raise self._refuse(fault.reason, str(fault)) from None
@@ -316,14 +317,34 @@ class Running:
         self._wind_down()
         return made.endpoint
 
+    def _site(self, filled: tuple[Filled, ...]) -> Site:
+        """Where its cell is made, with the two ways out where it lists what it may reach."""
+        shop = self._shop
+        site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, None, self._echo)
+        if not self.recipe.egress:
+            return site
+        at_gate = tuple(one for one in filled if one.use.via == "gate")
+        way_out = partial(shop.way_out, self.recipe)
+        return replace(site, way_out=way_out, gate=partial(self._gate, at_gate))
+
+    def _gate(self, filled: tuple[Filled, ...], listener: socket.socket) -> Callable[[], None]:
+        return self._shop.gate(self.recipe, listener, Gated(filled, self._refill, self._echo))
+
+    async def _refill(self) -> tuple[Filled, ...]:
+        """What fills the header slots of the running process now; raises Unresolved, and ends it then."""
+        uses = tuple(use for use in self.recipe.secrets if use.via == "gate")
+        try:
+            return await self._shop.secrets.resolve(uses)
+        except Unresolved as fault:
+            self._shop.revoke(self.recipe, fault)
+            self.broken(fault.reason, str(fault))
+            raise
+
     def _place(self) -> sandbox.Place:
         """Everything the sandbox shows; raises ValueError or host.Missing with the words of a condition."""
         recipe, shop = self.recipe, self._shop
-        gated = any(use.via == "gate" for use in recipe.secrets)
-        if recipe.runtime not in programs.RUNTIMES or recipe.sandbox.gpu or gated:
-            raise ValueError(
-                "connectors of this runtime, that need a GPU or a header added are not built yet"
-            )
+        if recipe.runtime not in programs.RUNTIMES or recipe.sandbox.gpu:
+            raise ValueError("connectors of this runtime, or that need a GPU, are not built yet")
         code = shop.objects.path(recipe.code)
         if code is None:
             raise ValueError("its pinned code is gone: apply the configuration again")
@@ -345,6 +366,7 @@ class Running:
             kit=str(shop.kit),
             environment=str(environment or ""),
             inbox=str(shop.run / self.name / "in"),
+            gate=str(shop.run / self.name / gating.NAME) if recipe.egress else "",
             uid=shop.identities.uid(recipe.connector) if host.survey().root else os.geteuid(),
             variables=tuple(sorted(variables.items())),
             needs=tuple(needs),

@@ -26,6 +26,7 @@ from reconciler.runtime import wayout
 SECRETS = "/run/secrets"  # one file a slot, for those that are delivered by file
 LISTENER_FD = 3  # where the connector finds its listening socket, whatever the number outside
 _RUN = "/run/connector"
+GATE = f"{_RUN}/gate.sock"
 _SECRETS_BYTES = 4 * 2**20
 _SHM_BYTES = 64 * 2**20  # what container engines give /dev/shm; multiprocessing wants some
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -103,6 +104,7 @@ class Place:
     needs: tuple[Need, ...] = ()
     words: tuple[str, ...] = ()  # behind the entry
     secrets: tuple[Filled, ...] = ()
+    gate: str = ""  # the socket of its gate, where it has one
 
 
 def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
@@ -117,7 +119,7 @@ def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
     for name in (*(name for name, _ in recipe.settings), *(use.env or "" for use in recipe.secrets)):
         if name in _OWN_NAMES or name.startswith(_STEERING):
             raise ValueError(f"the variable '{name}' belongs to the sandbox")
-    own |= wayout.variables(recipe.egress) if recipe.egress else {}
+    own |= wayout.variables(recipe.egress) | {"HANDLER_GATE_SOCKET": GATE} if recipe.egress else {}
     return tuple(sorted((dict(recipe.settings) | own).items()))
 
 
@@ -200,6 +202,8 @@ def _files(host: Host, place: Place) -> tuple[str, ...]:
     shown |= {"/app": place.app, "/kit": place.kit, f"{_RUN}/in": place.inbox}
     if place.environment:
         shown["/env"] = place.environment
+    if place.gate:
+        shown[GATE] = place.gate
     links = dict(host.links) | dict(need.link for need in place.needs if need.link)
     links = {path: links[path] for path in sorted(links) if path not in shown and not _within(path, shown)}
     above = _parents((*shown, *links, f"{_RUN}/out"), shown)

@@ -23,6 +23,7 @@ from reconciler.model.status import InstanceSeen, Reason
 from reconciler.runtime import finding, leftovers, outdated
 from reconciler.runtime.cell import Endpoint
 from reconciler.runtime.environments import Environments, NotBuiltError, place_of
+from reconciler.runtime.gating import GateFor, no_gate
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
@@ -61,7 +62,7 @@ class Altered:
 class Supervisor:
     """Keeps declared instances. Made inside a running loop, in the main thread; ``close`` leaves nothing."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it is given from outside, by name
         self,
         folders: RuntimeFolders,
         *,
@@ -69,9 +70,10 @@ class Supervisor:
         kit: Path,
         way_out: ProxyFor = no_way_out,
         secrets: Resolver | None = None,
+        gate: GateFor = no_gate,
     ) -> None:
         """``way_out`` serves the network of connectors that list what they may reach; ``secrets`` finds what
-        their slots hold.
+        their slots hold; ``gate`` sends for them what headers are added to.
         """
         if threading.current_thread() is not threading.main_thread():
             raise Bug("a supervisor lives in the main thread: sandboxes die with the thread that spawns them")
@@ -111,6 +113,7 @@ class Supervisor:
             way_out=way_out,
             secrets=resolver,
             revoke=self._revoke,
+            gate=gate,
             stirred=self._roll.stirred,
         )
 

@@ -31,7 +31,6 @@ def bound(more: str = "", connector_more: str = "", top: str = "") -> build.File
 
 
 SLOT = '[secretSlots.key]\nheader = "x-key"\n'
-REQUIRED = SLOT + "required = true\n"
 ENV_SLOT = '[secretSlots.key]\nenv = "KEY"\nrequired = true\n'
 FILLED = 'secrets = { key = { env = "K" } }\n'
 
@@ -39,7 +38,6 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 NEEDED = [
     (bound(top='runtime = "remote"\nurl = "https://mcp.example.com/mcp"\n'), "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
-    (bound(FILLED, REQUIRED), "connector/c", "secretSlots.key"),
     (bound('conformance = { require = "live" }\n'), "binding/b", "conformance.require"),
     (bound('cassette = { mode = "replay", path = "c.jsonl" }\n'), "binding/b", "cassette"),
     (
@@ -67,7 +65,6 @@ NEEDED = [
 
 # the same, and what is served without it is right
 WITHOUT_EFFECT = [
-    (bound(connector_more=SLOT), "connector/c", "secretSlots.key"),
     (bound(connector_more="[reserve]\ngpu = 1\n"), "connector/c", "reserve"),
     (bound('shadow = "other"\n') | binding("other", "c"), "binding/b", "shadow"),
     (bound('probe = { link = "on" }\n'), "binding/b", "probe.link"),
@@ -169,12 +166,11 @@ def test_a_binding_says_what_its_connector_lacks() -> None:
     assert ref in admission.unusable
 
 
-def test_a_slot_that_only_a_header_could_deliver_is_not_served_once_it_is_filled() -> None:
-    ref = ObjectRef(Kind.BINDING, "b")
-    assert not _judged(bound("", SLOT)).unusable
-    admission = _judged(bound(FILLED, SLOT))
-    assert admission.absent[ref] == ("secrets.key",)
-    assert ref in admission.unusable
+def test_a_secret_that_the_gate_adds_is_served() -> None:
+    admission = _judged(bound(FILLED, SLOT, top='egress = ["api.example.com:443"]\n'))
+    assert not admission.problems
+    assert not admission.unusable
+    assert admission.selections["a"]
 
 
 def test_a_secret_that_goes_by_a_variable_is_served() -> None:
@@ -191,17 +187,17 @@ def test_an_addon_is_admitted_and_cannot_be_served() -> None:
 
 
 def test_what_ships_is_not_warned_of() -> None:
-    shipped = interface() | connector("c", "ocr/v1", more=SLOT)
+    shipped = interface() | connector("c", "ocr/v1", more="[reserve]\ngpu = 1\n")
     admission = build.judge(binding("b", "c") | AGENT, shipped)
     assert not admission.problems
-    assert admission.absent == {ObjectRef(Kind.CONNECTOR, "c"): ("secretSlots.key",)}
+    assert admission.absent == {ObjectRef(Kind.CONNECTOR, "c"): ("reserve",)}
 
 
 def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_nothing_wrong() -> None:
-    files = interface() | bound(connector_more=SLOT) | AGENT
+    files = interface() | bound() | AGENT
     first = build.admit(build.inventory(files, lock=("ocr/v1",)), {}, None, build.WHERE)
     assert first.selections["a"]
-    edited = files | binding("b", "c", FILLED)
+    edited = files | binding("b", "c", 'conformance = { require = "live" }\n')
     now = build.inventory(edited, lock=("ocr/v1",), previous=first.inventory)
     then = build.admit(now, first.in_force, first, build.WHERE)
     assert ObjectRef(Kind.AGENT, "a") in then.retained

@@ -183,6 +183,28 @@ ROWS = [
         warning=True,
     ),
     bad(
+        "C232",
+        top('egress = ["b.example:443"]\n' + '[secretSlots.key]\nheader = "Host: {}"\n'),
+        "secretSlots.key.header",
+        "the header 'host' is the gate's own",
+        "write 'x-api-key'",
+        fix=(C, "Host: {}", "x-api-key"),
+    ),
+    bad(
+        "C233",
+        top('egress = ["b.example:443"]\n' + SLOT + '[secretSlots.other]\nheader = "X-Key"\n'),
+        "secretSlots.other.header",
+        "the header 'x-key' is that of 'key' already",
+        "name another header",
+    ),
+    bad(
+        "C234",
+        top(SLOT),
+        "secretSlots.key.header",
+        "egress is empty",
+        'write egress = ["api.example.com:443"], with the vendor\'s host',
+    ),
+    bad(
         "C207",
         {
             C: build.CONNECTOR.format(name="c", implements='"ocr/v1"') + 'runtime = "python"\n',

@@ -34,8 +34,9 @@ NEEDY = build.catalog() | connector(
     "engine", "ocr/v1", more='[settings.model]\ndescription = "m"\nrequired = true\nenum = ["fast"]\n'
 )
 SECRET = build.catalog() | connector(
-    "engine", "ocr/v1", more='[secretSlots.api_key]\nheader = "x-key"\nrequired = true\n'
+    "engine", "ocr/v1", more='[secretSlots.api_key]\nenv = "API_KEY"\nrequired = true\n'
 )
+NOT_BUILT = build.catalog() | connector("engine", "ocr/v1", more="[sandbox]\ngpu = true\n")
 _OCR = interface()
 PAID = build.catalog() | {
     "interfaces/ocr/v1/interface.toml": str(_OCR["interfaces/ocr/v1/interface.toml"])
@@ -555,15 +556,13 @@ AGENTS = [
     ),
     Bad(
         "A223",
-        BOUND
-        | binding("b", "engine", 'secrets = { api_key = { env = "K" } }\n')
-        | agent("a", 'services = { ocr = "b" }\n'),
+        BOUND | binding("b", "engine") | agent("a", 'services = { ocr = "b" }\n'),
         A,
         "services.ocr",
-        "connector/engine cannot be served: secretSlots.api_key is not built in this release",
+        "connector/engine cannot be served: sandbox.gpu is not built in this release",
         "write 'ocr-rapid'",
         (A, '"b"', "'ocr-rapid'"),
-        SECRET,
+        NOT_BUILT,
         reason="NotBuilt",
     ),
     Bad(

@@ -30,7 +30,7 @@ runtime = "python"
 env = "VENDOR_KEY"
 required = true
 """
-GATED = VENDOR.replace("vendor", "gated").replace('env = "VENDOR_KEY"', 'header = "x-api-key"')
+GATED = VENDOR.replace("vendor", "gated") + "[sandbox]\ngpu = true\n"
 FILES = {
     "agents/clerk.toml": AGENT + 'requires = ["ocr/v1"]\nservices = { ocr = "a" }\n',
     "agents/bare.toml": AGENT + 'requires = ["ocr/v1"]\n',

@@ -1,0 +1,197 @@
+"""Keeps the gate's process: started for the first connector that wants it, and again whenever it dies.
+
+It is one process for all connectors of a controller, and ends with it. The controller keeps the listening
+sockets, so what a connector asks while there is no process waits for the next one; secrets it does not keep:
+a new process is given what is found behind the references then.
+"""
+
+import asyncio
+import base64
+import itertools
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.egress import post
+from reconciler.egress.gate import Verdicted
+from reconciler.egress.post import Post
+from reconciler.model.recipes import Recipe
+from reconciler.model.secrets import Filled
+from reconciler.runtime.gating import Gated
+from reconciler.runtime.resolving import Unresolved
+
+_LOG = logging.getLogger("handler.gate")
+_ROOT = str(Path(__file__).resolve().parents[2])
+_CODE = (
+    "import sys; sys.path.append(sys.argv[2]); from reconciler.egress.gatehouse import main; "
+    "sys.exit(main(sys.argv[1:]))"
+)
+_PASSED_ON = ("SSL_CERT_FILE", "SSL_CERT_DIR", "LANG", "TZ")
+_FIRST_WAIT_S, _LAST_WAIT_S, _LIVED_S = 0.05, 5.0, 60.0
+_END_S = 2.0
+
+May = Callable[[Recipe, str], Verdicted]
+Passed = Callable[[Recipe, dict[str, Any]], None]
+
+
+@dataclass(slots=True)
+class _Open:
+    recipe: Recipe
+    listener: socket.socket
+    gated: Gated
+
+
+class Gatekeeper:
+    """``may`` decides on a request by its recipe and the call that it names; ``passed`` hears what became of
+    each. All methods are for the loop's own thread.
+    """
+
+    def __init__(self, may: May, passed: Passed) -> None:
+        self._may, self._passed = may, passed
+        self._open: dict[int, _Open] = {}
+        self._numbers = itertools.count(1)
+        self._post: Post | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._started_at = 0.0
+        self._wait_s = _FIRST_WAIT_S
+        self._again: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int:
+        """The gate's process now; 0 when there is none."""
+        return self._child.pid if self._child is not None else 0
+
+    def open(self, recipe: Recipe, listener: socket.socket, gated: Gated) -> Callable[[], None]:
+        """Serve a listening socket for one process of a recipe; gives what ends that. OSError: it cannot."""
+        number = next(self._numbers)
+        self._open[number] = _Open(recipe, listener, Gated((), gated.refill, gated.echoed))
+        try:
+            if self._post is None and self._again is None:
+                self._start()
+        except OSError:
+            self._shut(number)
+            raise
+        if self._post is not None:
+            self._give(number, gated.filled)
+        return lambda: self._shut(number)
+
+    async def close(self) -> None:
+        """End the process; nothing is served any more."""
+        self._closed = True
+        if self._again is not None:
+            self._again.cancel()
+            await asyncio.gather(self._again, return_exceptions=True)
+        for number in list(self._open):
+            self._shut(number)
+        if self._post is not None:
+            self._post.close()
+            self._post = None
+        child, self._child = self._child, None
+        if child is not None:
+            await asyncio.to_thread(_reap, child, _END_S)
+
+    def _shut(self, number: int) -> None:
+        one = self._open.pop(number, None)
+        if one is not None:
+            one.listener.close()
+            if self._post is not None:
+                self._post.send({"close": number})
+
+    def _give(self, number: int, filled: tuple[Filled, ...]) -> None:
+        one, post_box = self._open[number], self._post
+        assert post_box is not None  # noqa: S101 - asked before
+        handed = os.dup(one.listener.fileno())
+        allow = list(one.recipe.egress)
+        post_box.send({"open": number, "allow": allow}, (handed,), lambda: os.close(handed))
+        for slot in filled:
+            value = base64.b64encode(slot.value.reveal()).decode()
+            header = slot.use.header or ""
+            post_box.send({"secret": number, "slot": slot.use.slot, "header": header, "value": value})
+        post_box.send({"serve": number})
+
+    def _start(self) -> None:
+        ours, theirs = post.pair()
+        with theirs:
+            try:
+                self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+                    (sys.executable, "-I", "-c", _CODE, str(theirs.fileno()), _ROOT),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    cwd="/",
+                    env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+                )
+            except OSError:
+                ours.close()
+                raise
+        self._started_at = asyncio.get_running_loop().time()
+        self._post = Post(ours, self._heard, self._ended)
+
+    def _heard(self, message: dict[str, Any], numbers: list[int]) -> None:
+        match message:
+            case {"ask": int(number), "gate": int(gate), "call": str(call)}:
+                one = self._open.get(gate)
+                said = self._may(one.recipe, call) if one is not None else Verdicted(go=False)
+                if self._post is not None:
+                    verdict = {"go": said.go, "cause": said.cause, "why": said.why}
+                    self._post.send({"answer": number, **verdict})
+            case {"passed": int(gate), "passage": dict(passage)}:
+                if (one := self._open.get(gate)) is not None:
+                    self._passed(one.recipe, passage)
+                    if passage.get("cause") == "echo":
+                        one.gated.echoed()
+            case _:
+                pass
+
+    def _ended(self) -> None:
+        """It died: begin anew, for whoever has a gate."""
+        child, self._child, self._post = self._child, None, None
+        if child is not None:
+            _reap(child, 0.0)
+        if self._closed:
+            return
+        _LOG.warning("the gate ended: it is started again")
+        now = asyncio.get_running_loop().time()
+        lived = now - self._started_at > _LIVED_S
+        self._wait_s = _FIRST_WAIT_S if lived else min(self._wait_s * 2, _LAST_WAIT_S)
+        self._again = asyncio.get_running_loop().create_task(self._begin_anew())
+
+    async def _begin_anew(self) -> None:
+        try:
+            while self._open:
+                await asyncio.sleep(self._wait_s)
+                with suppress(OSError):
+                    await self._filled_anew()
+                    return
+                self._wait_s = min(self._wait_s * 2, _LAST_WAIT_S)
+        finally:
+            self._again = None
+
+    async def _filled_anew(self) -> None:
+        found: dict[int, tuple[Filled, ...]] = {}
+        tried: set[int] = set()
+        while todo := self._open.keys() - tried:  # others may open meanwhile
+            number = min(todo)
+            tried.add(number)
+            refill = self._open[number].gated.refill
+            with suppress(Unresolved):  # whoever resolves it ends the instance
+                found[number] = await refill() if refill is not None else ()
+        self._start()
+        for number in self._open.keys() & found.keys():
+            self._give(number, found[number])
+
+
+def _reap(child: "subprocess.Popen[bytes]", patience_s: float) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(patience_s)
+        return
+    child.kill()
+    child.wait()
