@@ -86,7 +86,7 @@ def exam(admission: Admission, binding: str) -> Exam:
     form = cast("Resource[Binding]", admission.in_force[ObjectRef(Kind.BINDING, binding)])
     ref = ObjectRef(Kind.CONNECTOR, form.spec.connector or "")
     connector = cast("Resource[Connector]", admission.in_force[ref])
-    lacking = [*absent.needed(connector), *absent.needed(form, connector)]
+    lacking = [*absent.needed(connector), *absent.needed(form)]
     if lacking := [word for word in lacking if word != _DEMAND]:
         raise Unfit(f"{ref} cannot run in this release: not built: {', '.join(lacking)}")
     found, sources = [], {}
@@ -249,18 +249,21 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             stirred.now()
 
         journal = Journal(folders.state, time.time)
+        leaving = Leaving(journal)
         supervisor = Supervisor(
             folders,
             event=heard,
             kit=looking.KIT,
-            way_out=Leaving(journal).serve,
+            way_out=leaving.serve,
             secrets=Resolver(ground.config),
+            gate=leaving.serve_gate,
         )
         try:
             records = _Records()
             kill = troubles.killing(lambda one: seen.pid if (seen := supervisor.seen(one)) else None)
             meddler = Meddler(supervisor, kill, _longest(exam))
             dispatcher = Dispatcher(meddler, recipe=lambda name: exam.recipe)
+            leaving.serves = dispatcher.serves
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
             runner = CaseRunner(router, folders.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
             name = await supervisor.declare(exam.recipe, exam.code)
@@ -271,6 +274,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             await meddler.drop()
         finally:
             await supervisor.close()
+            await leaving.close()
             journal.close()
 
 
