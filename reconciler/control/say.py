@@ -25,6 +25,7 @@ _COMING = {
 _BOUNDS = {
     "memory": "memory",
     "pids": "number of processes",
+    "cpu": "use of processors",
 }  # walls without which a connector runs all the same, if there is no other way
 _SUSPENDED = Condition("Ready", "False", "Suspended", "suspended")
 

@@ -2,7 +2,7 @@
 
 It looks, it changes nothing that lasts: the walls are tried with the very sandbox that connectors get, and
 programs are looked for where the sandbox looks for them. A row that stands is green, one that keeps something
-from working is red, one that only narrows something is yellow.
+from working is red, one that only narrows something is yellow; what nothing here needs is grey.
 """
 
 import asyncio
@@ -16,12 +16,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from reconciler import __version__
 from reconciler.control import folders, lock
-from reconciler.doors import columns, offline, usage
+from reconciler.doors import columns, machine, offline, usage
+from reconciler.doors.machine import Finding
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.resources import Agent, Connector
 from reconciler.router import beneath
@@ -35,19 +36,10 @@ _SOCKET_PATH = 107
 _LONGEST = len("/s/0123456789ab/") + 20 + len(".sock")
 _LOCK = "requirements.lock"
 _GIT_S = 5.0
-_BOUNDS = ("memory", "pids")  # walls that stand, but narrower, without cgroups
 _CONTROLLER = "controller"
-_MARKS = {"stands": ("✓", "green"), "narrow": ("!", "yellow"), "missing": ("✗", "red")}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: ``state`` is ``stands``, ``narrow`` (works, with less) or ``missing``."""
-
-    thing: str
-    state: str
-    told: str
-    mend: str = ""
+_MARKS = {
+    "stands": ("✓", "green"), "narrow": ("!", "yellow"), "missing": ("✗", "red"), "unneeded": ("-", "grey")
+}  # fmt: skip
 
 
 def run(settings: usage.Settings) -> int:
@@ -182,15 +174,19 @@ def _watching() -> Iterator[Finding]:
 def _walls() -> Iterator[Finding]:
     """Each wall around a connector, tried out; a missing one means that no connector starts."""
     folder = Path(tempfile.mkdtemp(prefix="handler-doctor-"))
+    limits = Limits(f"doctor-{os.getpid()}")
+    yield machine.groups(limits)
+    yield machine.namespaces()
     try:
-        found = asyncio.run(walls.probe(folder, Limits(f"doctor-{os.getpid()}")))
+        found = asyncio.run(walls.probe(folder, limits))
     except walls.SandboxUnavailable as fault:
         yield Finding("sandbox", "missing", "no connector starts without it", str(fault))
         return
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        limits.close()
     for wall, how in found.standing.items():
-        bound = wall in _BOUNDS and not how.startswith("cgroup")
+        bound = wall in walls.TOLD and not how.startswith("cgroup")
         yield Finding(f"wall: {wall}", "narrow" if bound else "stands", how)
 
 
@@ -208,6 +204,7 @@ def _engines(config: Path) -> Iterator[Finding]:
     try:
         admission = offline.look(config).admission
     except usage.Stopped:
+        yield from machine.programs(())
         return
     for ref, resource in sorted(admission.in_force.items()):
         if isinstance(resource.spec, Agent):
@@ -217,8 +214,9 @@ def _engines(config: Path) -> Iterator[Finding]:
         for ref, resource in admission.in_force.items()
         if ref.kind is Kind.BINDING
     }
-    for name in sorted(filter(None, used)):
-        connector = admission.inventory.connector(name)
+    named = [(name, admission.inventory.connector(name)) for name in sorted(filter(None, used))]
+    yield from machine.programs({str(one.spec.runtime) for _, one in named if one is not None})
+    for name, connector in named:
         if connector is not None:
             yield from _needs(name, connector.spec)
             if (lock := connector.files.get(_LOCK)) is not None:

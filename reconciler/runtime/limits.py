@@ -1,7 +1,8 @@
-"""Bounds on memory and processes, by the best mechanism that this machine lets us use.
+"""Bounds on memory, processes and processors, by the best mechanism that this machine lets us use.
 
-In this order: a cgroup v2 subtree that is delegated to us; the v1 memory and pids hierarchies; resource
-limits. What only resource limits hold is told so: they count a connector's memory process by process.
+In this order: a cgroup v2 subtree that is delegated to us; the v1 memory, pids and cpu hierarchies; resource
+limits. What only resource limits hold is told so: they count a connector's memory process by process, and
+hold no processor back.
 Each group carries the owner's label, so that what a killed controller left behind is found and ended.
 """
 
@@ -11,7 +12,7 @@ import resource
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +26,11 @@ _MOUNT = re.compile(
 )
 # Since 5.14 RLIMIT_NPROC counts each user namespace for itself; before, all programs of a person.
 _NPROC_BY_NAMESPACE = (5, 14)
+_OPEN_FILES = 4096  # a process; event loops take some hundred, and the kernel's own table is everybody's
+_NO_CORE = 1  # not 0: that bounds files, and a program that is piped cores (core(5)) gets them all the same
+_PERIOD_US = 100_000  # the kernel's own
+_LEAST_US = 1_000  # a quota below is refused
+_V1 = ("memory", "pids", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class Hierarchy:
     at: Path
     memory: bool
     pids: bool
+    cpu: bool = False
 
 
 class Limits:
@@ -45,29 +52,31 @@ class Limits:
         self.shape: Shape = "rlimit"
         self._trees: tuple[Hierarchy, ...] = ()
         for shape, trees in _found(proc):
-            usable = tuple(tree for tree in trees if self._opened(tree, shape))
+            usable = tuple(tree for one in trees if (tree := self._opened(one, shape)) is not None)
             if usable:
                 self.shape, self._trees = shape, usable
                 break
 
     def walls(self) -> Mapping[str, str]:
-        """How memory and the number of processes are bounded here, in words."""
+        """How memory, processes and processors are bounded here, in words; "none": not at all."""
         by_group = f"cgroup {self.shape}"
         nproc = "resource limit of its user id" if self._root else "resource limit of its user namespace"
         counted = self._root or _kernel() >= _NPROC_BY_NAMESPACE
         return {
             "memory": by_group if self._has("memory") else "resource limit, each process for itself",
             "pids": by_group if self._has("pids") else nproc if counted else "none",
+            "cpu": by_group if self._has("cpu") else "none",
         }
 
     def group(self, instance: str, policy: SandboxPolicy) -> "Group":
         """A fresh group with this policy's bounds, before its first process."""
-        folders = tuple(tree.at / self._label / instance for tree in self._trees)
+        trees = [one for one in self._trees if one.memory or one.pids or policy.cpu is not None]
+        folders = tuple(tree.at / self._label / instance for tree in trees)
         group = Group(folders, self.shape, self._resource_limits(policy))
         group.kill()
-        for tree in self._trees:
+        for tree in trees:
             self._opened(tree, self.shape)
-        for tree, folder in zip(self._trees, folders, strict=True):
+        for tree, folder in zip(trees, folders, strict=True):
             _bound(tree, folder, self.shape, policy)
         return group
 
@@ -92,11 +101,11 @@ class Limits:
             gone &= Group(folders, self.shape, ()).remove()
         return gone
 
-    def _has(self, what: Literal["memory", "pids"]) -> bool:
+    def _has(self, what: Literal["memory", "pids", "cpu"]) -> bool:
         return any(getattr(tree, what) for tree in self._trees)
 
-    def _opened(self, tree: Hierarchy, shape: Shape) -> bool:
-        """Make the owner's group in a tree; False where we may not."""
+    def _opened(self, tree: Hierarchy, shape: Shape) -> Hierarchy | None:
+        """Make the owner's group in a tree; the tree as it can be used, None where we may not."""
         base = tree.at / self._label
         try:
             if shape == "v2":
@@ -105,11 +114,15 @@ class Limits:
             if shape == "v2":
                 (base / "cgroup.subtree_control").write_text("+memory +pids")
         except OSError:
-            return False
-        return True
+            return None
+        if shape == "v2" and tree.cpu:
+            return replace(tree, cpu=_also_cpu(tree.at) and _also_cpu(base))
+        return tree
 
     def _resource_limits(self, policy: SandboxPolicy) -> tuple[tuple[int, int], ...]:
-        limits = [(resource.RLIMIT_CORE, 0)]
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        files = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
+        limits = [(resource.RLIMIT_CORE, _NO_CORE), (resource.RLIMIT_NOFILE, files)]
         if policy.memory_bytes is not None and not self._has("memory"):
             limits.append((resource.RLIMIT_AS, policy.memory_bytes))
         if not self._has("pids") and (self._root or _kernel() >= _NPROC_BY_NAMESPACE):
@@ -192,14 +205,14 @@ def _found(proc: Path) -> list[tuple[Shape, list[Hierarchy]]]:
     for mount in mounts:
         options = set(mount["options"].split(","))
         unified = mount["type"] == "cgroup2"
-        name = "" if unified else next((one for one in ("memory", "pids") if one in options), None)
+        name = "" if unified else next((one for one in _V1 if one in options), None)
         if name is None or name not in by_name:
             continue
         at = _place(Path(mount["at"]), mount["root"], by_name[name])
         if not unified:
-            v1.append(Hierarchy(at, memory="memory" in options, pids="pids" in options))
-        elif {"memory", "pids"} <= _words(at / "cgroup.controllers"):
-            v2.append(Hierarchy(at, memory=True, pids=True))
+            v1.append(Hierarchy(at, *(one in options for one in _V1)))
+        elif {"memory", "pids"} <= (offered := _words(at / "cgroup.controllers")):
+            v2.append(Hierarchy(at, memory=True, pids=True, cpu="cpu" in offered))
     return [("v2", v2), ("v1", v1)]
 
 
@@ -235,10 +248,27 @@ def _delegate(at: Path) -> None:
         raise
 
 
+def _also_cpu(at: Path) -> bool:
+    """Whether groups below one may be bound in processors, too; not where processes stand in it."""
+    try:
+        if "cpu" not in _words(at / "cgroup.subtree_control"):
+            (at / "cgroup.subtree_control").write_text("+cpu")
+    except OSError:
+        return False
+    return True
+
+
 def _bound(tree: Hierarchy, folder: Path, shape: Shape, policy: SandboxPolicy) -> None:
     folder.mkdir(exist_ok=True)
     if tree.pids:
         _write(folder / "pids.max", str(policy.pids))
+    if tree.cpu and policy.cpu is not None:
+        quota = max(_LEAST_US, round(policy.cpu * _PERIOD_US))
+        if shape == "v2":
+            _write(folder / "cpu.max", f"{quota} {_PERIOD_US}")
+        else:
+            _write(folder / "cpu.cfs_period_us", str(_PERIOD_US))
+            _write(folder / "cpu.cfs_quota_us", str(quota))
     if not tree.memory or policy.memory_bytes is None:
         return
     memory = str(policy.memory_bytes)

@@ -31,7 +31,7 @@ from reconciler.runtime.objects import Objects
 from reconciler.runtime.process import NotStartedError
 from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
-from reconciler.runtime.walls import SandboxUnavailable, Walls
+from reconciler.runtime.walls import SandboxUnavailable, Walls, told
 
 _PATIENCE_S = 0.25  # a back-off this short is waited for; a longer one is told
 _REBUILD_S = 1.0  # at least, between two tries to install an environment
@@ -282,7 +282,8 @@ class Running:
             raise Unready(self._state.reason or "Starting", words)
         await asyncio.sleep(wait_s)
         try:
-            self._walls = (await asyncio.shield(self._shop.walls())).standing
+            standing = (await asyncio.shield(self._shop.walls())).standing
+            self._walls = told(standing, self.recipe.sandbox)
             filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
             inside = tuple(one for one in filled if one.use.via != "gate")
             place = replace(self._place(), secrets=inside)

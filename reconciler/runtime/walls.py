@@ -1,8 +1,9 @@
 """Which walls stand: asked of a trial run of the very sandbox that connectors get, once per controller.
 
 A machine may lack user namespaces, forbid them by policy, or have a kernel without seccomp. Without the walls
-of files, network, processes, privileges and system calls no connector starts; bounds on memory and processes
-are told as they are. The probe is a connector of one file that tries to leave, and prints what happened.
+of files, network, processes, privileges and system calls (``CLOSED``) no connector starts; bounds on memory,
+processes and processors (``TOLD``) are told as they are. The probe is a connector of one file that tries to
+leave, and prints what happened.
 """
 
 import asyncio
@@ -21,6 +22,23 @@ from reconciler.runtime import host, leftovers, sandbox, seccomp, sockets
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.process import NotStartedError, Order, Process, spawn
 
+CLOSED: Mapping[str, str] = {  # wall → what stands behind it; one that is missing lets nothing start
+    "processes": "it sees its own processes alone, and they end with it",
+    "network": "it has a loopback of its own, and no way out but its proxy",
+    "sockets": "no family of sockets but UNIX, INET and INET6: no vsock, no netlink, no packets",
+    "files": "it sees what runs it and what its `sandbox` names, and writes scratch space alone",
+    "privileges": "it has no capability",
+    "new privileges": "no program that it starts has more than it",
+    "system calls": "a filter refuses the kernel's rarely used doors",
+    "new namespaces": "it can make no sandbox of its own, in which it would be root",
+    "identity": "as root: a user id of its own; as an ordinary user: yours, which is nobody inside",
+}
+TOLD: Mapping[str, str] = {  # bounds: one that is missing is told, and its connector runs
+    "memory": "`sandbox.memoryBytes`, of all its processes together",
+    "pids": "`sandbox.pids`, how many processes it may have",
+    "cpu": "`sandbox.cpu`, how many processors it may keep busy",
+}
+_UNASKED = "no bound is asked for"
 _TRIAL_UID = 899_999  # below those of connectors
 _TRIAL_S = 10.0
 _MAX_REPORT = 65536
@@ -92,10 +110,18 @@ def judged(report: Mapping[str, Any], machine: sandbox.Host, bounds: Mapping[str
         "new namespaces": "" if report["namespace"] else "none",
         "identity": _identity(report, machine),
     }
-    missing = [name for name, how in standing.items() if not how]
+    missing = [name for name in CLOSED if not standing[name]]
     if missing:
         raise SandboxUnavailable(f"these walls do not stand: {', '.join(missing)}; {_remedy(machine)}")
     return Walls({**standing, **bounds})
+
+
+def told(standing: Mapping[str, str], policy: SandboxPolicy) -> Mapping[str, str]:
+    """The walls of one connector: a bound that it does not ask for does not stand around it."""
+    asked = {"memory": policy.memory_bytes, "cpu": policy.cpu}
+    return {
+        wall: _UNASKED if wall in asked and asked[wall] is None else how for wall, how in standing.items()
+    }
 
 
 def _identity(report: Mapping[str, Any], machine: sandbox.Host) -> str:
@@ -180,17 +206,24 @@ def _remedy(machine: sandbox.Host) -> str:
     """What to do about it, by what the kernel says of itself."""
     if machine.root:
         return "as root it needs CAP_SYS_ADMIN: give it to the container, or run Handler as an ordinary user"
-    if _kernel_says("kernel/apparmor_restrict_unprivileged_userns", "1"):
+    return (
+        forbidden() or "check that this user may make user namespaces (unshare -U true), in a container too"
+    )
+
+
+def forbidden(settings: Path = Path("/proc/sys")) -> str | None:
+    """What to do where the kernel's ``settings`` forbid ordinary users user namespaces; None: they do not."""
+    if _kernel_says(settings, "kernel/apparmor_restrict_unprivileged_userns", "1"):
         return "AppArmor forbids user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    if _kernel_says("kernel/unprivileged_userns_clone", "0"):
+    if _kernel_says(settings, "kernel/unprivileged_userns_clone", "0"):
         return "user namespaces are switched off: sysctl kernel.unprivileged_userns_clone=1"
-    if _kernel_says("user/max_user_namespaces", "0"):
+    if _kernel_says(settings, "user/max_user_namespaces", "0"):
         return "user namespaces are switched off: sysctl user.max_user_namespaces=10000"
-    return "check that this user may make user namespaces (unshare -U true), in a container too"
+    return None
 
 
-def _kernel_says(name: str, value: str) -> bool:
+def _kernel_says(settings: Path, name: str, value: str) -> bool:
     try:
-        return Path("/proc/sys", name).read_text().strip() == value
+        return (settings / name).read_text().strip() == value
     except OSError:
         return False

@@ -10,10 +10,13 @@ import pytest
 from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime.limits import Limits
 
-POLICY = SandboxPolicy(memory_bytes=100 * 2**20, pids=17)
+POLICY = SandboxPolicy(memory_bytes=100 * 2**20, pids=17, cpu=0.25)
+FILES = min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+ALWAYS = {(resource.RLIMIT_CORE, 1), (resource.RLIMIT_NOFILE, FILES)}
 V1 = """\
 35 31 0:32 / {root}/memory rw,relatime - cgroup cgroup rw,memory
 39 31 0:36 / {root}/pids rw,relatime - cgroup cgroup rw,pids
+41 31 0:38 / {root}/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct
 40 31 0:37 / {root}/systemd rw,relatime - cgroup cgroup rw,name=systemd
 """
 V2 = "41 31 0:38 / {root}/unified rw,relatime - cgroup2 cgroup2 rw\n"
@@ -25,7 +28,7 @@ def picture(base: Path, mounts: str, places: str) -> Path:
     proc.mkdir()
     (proc / "mountinfo").write_text(mounts.format(root=base))
     (proc / "cgroup").write_text(places)
-    for name in ("memory/own", "pids/own", "unified/own"):
+    for name in ("memory/own", "pids/own", "cpu/own", "unified/own"):
         (base / name).mkdir(parents=True)
     return proc
 
@@ -41,13 +44,14 @@ def v2(base: Path, controllers: str, enabled: str = "") -> Path:
 def test_a_delegated_v2_tree_is_used_first(tmp_path: Path) -> None:
     limits = Limits("abc", proc=v2(tmp_path, "cpu memory pids", "memory pids"))
     assert limits.shape == "v2"
-    assert limits.walls() == {"memory": "cgroup v2", "pids": "cgroup v2"}
+    assert limits.walls() == dict.fromkeys(("memory", "pids", "cpu"), "cgroup v2")
     group = limits.group("x@1", POLICY)
     folder = tmp_path / "unified/own/handler-abc/x@1"
     assert group.folders == (folder,)
     assert (folder / "memory.max").read_text() == str(100 * 2**20)
     assert (folder / "memory.swap.max").read_text() == "0"
     assert (folder / "pids.max").read_text() == "17"
+    assert (folder / "cpu.max").read_text() == "25000 100000"
     (folder / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
     assert group.out_of_memory()
 
@@ -60,24 +64,37 @@ def test_the_controller_steps_into_a_leaf_before_v2_gives_controllers_to_childre
     assert (own / "cgroup.subtree_control").read_text() == "+memory +pids"
 
 
+def test_a_v2_tree_without_processors_says_that_they_are_not_bounded(tmp_path: Path) -> None:
+    limits = Limits("abc", proc=v2(tmp_path, "memory pids", "memory pids"))
+    assert limits.walls() == {"memory": "cgroup v2", "pids": "cgroup v2", "cpu": "none"}
+    assert not (limits.group("x@1", POLICY).folders[0] / "cpu.max").exists()
+
+
 def test_a_v2_tree_without_the_controllers_is_not_used(tmp_path: Path) -> None:
     assert Limits("abc", proc=v2(tmp_path, "cpu")).shape == "rlimit"
 
 
 def test_v1_memory_and_pids_are_used_where_they_are(tmp_path: Path) -> None:
-    proc = picture(tmp_path, V1 + V2, "8:pids:/own\n4:memory:/own\n0::/own\n")
+    proc = picture(tmp_path, V1 + V2, "8:pids:/own\n4:memory:/own\n3:cpu,cpuacct:/own\n0::/own\n")
     limits = Limits("abc", proc=proc)
     assert limits.shape == "v1"
     group = limits.group("x@1", POLICY)
     assert (tmp_path / "memory/own/handler-abc/x@1/memory.limit_in_bytes").read_text() == str(100 * 2**20)
     assert (tmp_path / "pids/own/handler-abc/x@1/pids.max").read_text() == "17"
-    assert group.resource_limits == ((resource.RLIMIT_CORE, 0),)
+    cpu = tmp_path / "cpu/own/handler-abc/x@1"
+    assert (cpu / "cpu.cfs_quota_us").read_text() == "25000"
+    assert (cpu / "cpu.cfs_period_us").read_text() == "100000"
+    assert set(group.resource_limits) == ALWAYS
+    assert limits.walls() == dict.fromkeys(("memory", "pids", "cpu"), "cgroup v1")
+    unasked = limits.group("y@1", SandboxPolicy())
+    assert [folder.parents[2].name for folder in unasked.folders] == ["memory", "pids"]  # costs no start
 
 
 def test_half_of_v1_is_completed_by_resource_limits(tmp_path: Path) -> None:
     proc = picture(tmp_path, V1, "8:pids:/own\n")
     limits = Limits("abc", proc=proc, root=True)
-    assert limits.walls() == {"memory": "resource limit, each process for itself", "pids": "cgroup v1"}
+    each = "resource limit, each process for itself"
+    assert limits.walls() == {"memory": each, "pids": "cgroup v1", "cpu": "none"}
     assert (resource.RLIMIT_AS, 100 * 2**20) in limits.group("x@1", POLICY).resource_limits
 
 
@@ -85,8 +102,9 @@ def test_without_control_groups_resource_limits_hold_and_are_told_as_such(tmp_pa
     limits = Limits("abc", proc=tmp_path / "nothing", root=True)
     assert limits.shape == "rlimit"
     assert limits.walls()["pids"] == "resource limit of its user id"
+    assert limits.walls()["cpu"] == "none"
     assert set(limits.group("x@1", POLICY).resource_limits) == {
-        (resource.RLIMIT_CORE, 0),
+        *ALWAYS,
         (resource.RLIMIT_AS, 100 * 2**20),
         (resource.RLIMIT_NPROC, 17),
     }

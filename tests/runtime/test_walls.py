@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import host, walls
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.sandbox import Host
@@ -25,6 +26,17 @@ def test_a_good_report_names_every_wall_with_how_it_stands() -> None:
     assert standing["identity"] == "a user id of its own"
     assert standing["pids"] == "none"
     assert walls.judged(GOOD, replace(HOST, root=False), {}).standing["identity"].startswith("your own")
+
+
+def test_every_wall_is_closed_or_told_and_a_bound_that_is_not_asked_for_does_not_stand() -> None:
+    standing = walls.judged(GOOD, HOST, Limits("x", proc=Path("/nowhere")).walls()).standing
+    assert list(standing) == [*walls.CLOSED, *walls.TOLD]
+    asked = walls.told(standing, SandboxPolicy(memory_bytes=2**20, cpu=1))
+    assert asked == standing
+    assert asked["cpu"] == "none"  # which the condition Uncontained tells of
+    unasked = walls.told(standing, SandboxPolicy())
+    assert (unasked["memory"], unasked["cpu"]) == ("no bound is asked for",) * 2
+    assert unasked["pids"] == standing["pids"]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +114,6 @@ def test_an_unknown_machine_starts_nothing(tmp_path: Path, monkeypatch: pytest.M
 def test_the_remedy_fits_what_the_kernel_says(
     file: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walls, "_kernel_says", lambda name, what: (name, what) == (file, value))
+    monkeypatch.setattr(walls, "_kernel_says", lambda _, name, what: (name, what) == (file, value))
     assert words in walls._remedy(replace(HOST, root=False))
     assert "CAP_SYS_ADMIN" in walls._remedy(HOST)

@@ -11,12 +11,12 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from reconciler.runtime import walls
 from tests.kit import nobody
 from tests.walls import escapes, spellings, world
 from tests.walls.world import Row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "sandbox.md"
-BEGIN, END = "<!-- attempts: written by tests/walls/report.py --write -->\n", "<!-- /attempts -->\n"
 Half = dict[str, list[Row]]
 
 
@@ -59,7 +59,7 @@ def table(half: Half) -> Iterator[str]:
         if row.group != group:
             group = row.group
             yield f"\n  {group}"
-        mark = "✓" if row.stopped else "✗"
+        mark = "!" if row.wall == world.UNBOUNDED else "✓" if row.stopped else "✗"
         short = textwrap.shorten(row.words, 60, placeholder="…")
         yield f"  {mark} {short:<61}{row.wall or 'NOTHING STOPPED IT':<26}{seen}"
 
@@ -102,9 +102,32 @@ def documented() -> str:
     return "| where | what stops it | what is tried |\n| --- | --- | --- |\n" + "".join(lines)
 
 
+def posture() -> str:
+    """The other table of the docs: which walls are closed, and which bounds are told."""
+    rows = [
+        f"| {name} | {words} | nothing starts: `SandboxUnavailable` |\n"
+        for name, words in walls.CLOSED.items()
+    ]
+    rows += [
+        f"| {name} | {words} | it runs, and `Uncontained` says so |\n" for name, words in walls.TOLD.items()
+    ]
+    return "| wall | what stands behind it | where it does not stand |\n| --- | --- | --- |\n" + "".join(rows)
+
+
+TABLES = {"attempts": documented, "walls": posture}
+
+
+def marks(name: str) -> tuple[str, str]:
+    return f"<!-- {name}: written by tests/walls/report.py --write -->\n", f"<!-- /{name} -->\n"
+
+
 def write() -> None:
-    before, _, rest = DOCS.read_text().partition(BEGIN)
-    DOCS.write_text(before + BEGIN + documented() + END + rest.partition(END)[2])
+    text = DOCS.read_text()
+    for name, table_of in TABLES.items():
+        begin, end = marks(name)
+        before, _, rest = text.partition(begin)
+        text = before + begin + table_of() + end + rest.partition(end)[2]
+    DOCS.write_text(text)
 
 
 def main() -> int:

@@ -219,6 +219,25 @@ async def fork_bomb(made: Rig) -> list[Row]:
     ]
 
 
+UNBOUNDED = "told, not bounded"  # the condition `Uncontained` says it of such a connector
+BURN = "import time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end: pass\nanswer = 1"
+
+
+async def cpu_burn(made: Rig) -> Row:
+    """Whether the kernel held it back, by the kernel's own count."""
+    words = "a processor for itself"
+    name = await made.declare("burn", sandbox=SandboxPolicy(cpu=0.2))
+    _, line = await made.open(name)
+    await line.ask("tools/call", {"name": "run", "arguments": {"code": BURN}})
+    if made.phase(name).walls["cpu"] == "none":
+        return Row(words, escapes.BOUNDS, UNBOUNDED, "no control group", stopped=True)
+    limits = made.supervisor._limits
+    (tree,) = (one for one in limits._trees if one.cpu)
+    stat = (tree.at / limits._label / str(name) / "cpu.stat").read_text()
+    throttled = int(dict(row.split() for row in stat.splitlines())["nr_throttled"])
+    return Row(words, escapes.BOUNDS, "bound on processors", "throttled", throttled > 0)
+
+
 FLOOD = """
 import fcntl, os
 fcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK)
@@ -256,7 +275,8 @@ async def everything(base: Path, runtimes: Sequence[str] = RUNTIMES) -> dict[str
                 found[runtime] = await tried(line, INSIDE, given)
             _, line = await made.open(await declared(made, "python", egress=LISTED))
             found[escapes.OUT] = await tried(line, THROUGH, given)
-            found[escapes.BOUNDS] = [await memory_bomb(made), *await fork_bomb(made), await log_flood(made)]
+            bounds = [await memory_bomb(made), *await fork_bomb(made), await log_flood(made)]
+            found[escapes.BOUNDS] = [*bounds, await cpu_burn(made)]
     return found
 
 
