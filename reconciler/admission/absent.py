@@ -125,8 +125,6 @@ def _of_binding(spec: Binding) -> Iterator[Absence]:
         yield Absence(("addon",), needed=True)
     if spec.cassette is not None:
         yield Absence(("cassette",), needed=True)
-    if spec.conformance.require != "none":
-        yield Absence(("conformance", "require"), needed=True)
     if spec.shadow is not None:
         yield Absence(("shadow",), needed=False)
     if spec.probe.link != "off":

@@ -101,7 +101,7 @@ def proof(
     about: EvidenceSubject, found: Collection[Evidence], *, live: bool, most_days: int, now: datetime
 ) -> Proof:
     """What is proven of a subject: by the newest whole evidence about exactly it. ``live``: only evidence
-    with open egress counts, unless it reaches nobody; ``now`` is an instant with a zone.
+    with open egress counts (to be asked of what lists any); ``now`` is an instant with a zone.
     """
     whole = [one for one in found if one.subject.connector == about.connector and is_whole(one)]
     its_own = [one for one in whole if one.subject == about and (one.mode == "live" or not live)]

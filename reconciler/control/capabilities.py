@@ -35,7 +35,7 @@ class Standings:
         self._now = now
         self._troubled: dict[str, float] = {}  # instances, by binding@digest12
         self._recovered: dict[str, float] = {}
-        self._withdrawn: dict[str, float] = {}  # bindings
+        self._withdrawn: dict[str, float] = {}  # bindings, and instances that are withheld
         self._returned: dict[str, float] = {}
         self._remembered: dict[str, float] = {}  # what an earlier controller wrote down, until it is used
 
@@ -55,8 +55,9 @@ class Standings:
     def stand(self, route: Route) -> Stand:
         """How a route stands now. One that was pinned closed stays so, whatever became of its binding."""
         binding, instance = route.binding, str(route.instance)
-        if binding in self._withdrawn:
-            return Stand("missing", self._withdrawn[binding])
+        for name in (binding, instance):
+            if name in self._withdrawn:
+                return Stand("missing", self._withdrawn[name])
         if route.suspended is not None:
             return Stand("missing")
         if instance in self._troubled:

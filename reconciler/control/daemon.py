@@ -23,7 +23,7 @@ import anyio
 import anyio.abc
 
 from reconciler import __version__
-from reconciler.control import folders, lock, looking, processes, rpc
+from reconciler.control import folders, lock, looking, processes, rpc, withholding
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
@@ -31,11 +31,12 @@ from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
-from reconciler.control.looking import Looker
+from reconciler.control.looking import Look, Looker
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
 from reconciler.control.observing import Address, Clocks, Observed
 from reconciler.control.place import Place
+from reconciler.control.proving import Demand
 from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
 from reconciler.control.smoke import Smoke
@@ -191,10 +192,14 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving
     board = Board(place.state / "status", time.time)
     retained = Retained(place.state / "retained.json")
     smoke = Smoke(router, place.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
+
+    def demand(look: Look, binding: str) -> Demand:
+        return withholding.demand(smoke.demand(look.admission, binding), look.proofs, binding)
+
     bad = Bad(place.state / "bad.json", _instant)
     written = HarnessDrift(place.state)
     parts = Parts(
-        looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, written, smoke.demand
+        looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, written, demand
     )
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     tracer = Tracer(os.environ, secrets.token_hex)

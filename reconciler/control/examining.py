@@ -41,7 +41,6 @@ from reconciler.runtime.resolving import Resolver
 from reconciler.runtime.supervisor import RuntimeFolders, Supervisor
 
 _LONGEST_RUN = 60  # bytes of the folder that sockets lie in: their paths are short
-_DEMAND = "conformance.require"  # what a check is to satisfy cannot be asked of it
 _LOG = 4000  # characters of its log that are told
 _TURNS = 500  # ten milliseconds each, for a side of a socket to see that the other is gone
 _WORDS_S = 1.0  # how long a call's record is waited for, where it may say more
@@ -86,8 +85,7 @@ def exam(admission: Admission, binding: str) -> Exam:
     form = cast("Resource[Binding]", admission.in_force[ObjectRef(Kind.BINDING, binding)])
     ref = ObjectRef(Kind.CONNECTOR, form.spec.connector or "")
     connector = cast("Resource[Connector]", admission.in_force[ref])
-    lacking = [*absent.needed(connector), *absent.needed(form)]
-    if lacking := [word for word in lacking if word != _DEMAND]:
+    if lacking := [*absent.needed(connector), *absent.needed(form)]:
         raise Unfit(f"{ref} cannot run in this release: not built: {', '.join(lacking)}")
     found, sources = [], {}
     for version in connector.spec.implements:

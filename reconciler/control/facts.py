@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from reconciler.admission.admit import Admission
 from reconciler.config.paths import Owner, home
+from reconciler.control.withholding import Demands
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer
 from reconciler.model.names import InstanceName, Kind, ObjectRef
@@ -38,6 +39,7 @@ class Facts:
     held: Mapping[ObjectRef, Held] = field(default_factory=dict)  # whose last form is kept, and why
     flapping: Mapping[ObjectRef, str] = field(default_factory=dict)  # what changes too often, in words
     drifted: Mapping[ObjectRef, Condition] = field(default_factory=dict)  # at the last check
+    proofs: Demands = field(default_factory=dict)  # of bindings that ask for evidence
     running: bool = True  # False: written without a controller
 
 
@@ -140,7 +142,11 @@ def _judged_anew(before: Facts, now: Facts) -> set[ObjectRef]:
     refs = moved(old.inventory.resources, new.inventory.resources) | moved(old.in_force, new.in_force)
     refs |= moved(old.refused, new.refused) | moved(old.absent, new.absent)
     refs |= (old.retained ^ new.retained) | _unlike(before.held, now.held)
-    refs |= _unlike(before.flapping, now.flapping) | _unlike(before.drifted, now.drifted)
+    refs |= (
+        _unlike(before.proofs, now.proofs)
+        | _unlike(before.flapping, now.flapping)
+        | _unlike(before.drifted, now.drifted)
+    )
     # Whoever is judged anew, for whatever reason, has new selections.
     agents = moved(old.selections, new.selections) | moved(before.desired.agents, now.desired.agents)
     agents |= moved(before.serving.agents, now.serving.agents)

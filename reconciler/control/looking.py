@@ -22,6 +22,7 @@ from reconciler.control.holding import HeldBack, Holder, held_in
 from reconciler.control.place import Place
 from reconciler.control.rolling import Rolling
 from reconciler.control.source import Busy, Gone, Source
+from reconciler.control.withholding import Demands, Withholding
 from reconciler.model.inventory import Inventory, Layer, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.recipes import folder_digest
@@ -47,6 +48,7 @@ class Look:
     held: Mapping[ObjectRef, Held] = field(default_factory=dict)
     flapping: Mapping[ObjectRef, str] = field(default_factory=dict)  # what changes too often, in words
     changed: bool = True  # False: the same tree as last time
+    proofs: Demands = field(default_factory=dict)  # of bindings that ask for evidence
     waits: bool = False  # manual mode: the tree differs, and waits for `handler apply`
 
 
@@ -58,6 +60,7 @@ class Looker:
     ) -> None:
         """``clock`` is monotonic seconds: how fast things change."""
         self._holder = Holder(clock)
+        self._withholding = Withholding(place.state)
         self._clock = clock
         self._place = place
         self._admitted = admitted
@@ -134,7 +137,9 @@ class Looker:
         if last and tree is self._trees.get(Layer.CONFIG) and not self._is_due(last, held_by):
             if self.fault:
                 self._save(last, ends_rollback=tree is seen)
-            return replace(last, changed=False, waits=False)
+            proofs = self._withholding.look(last.admission, last.desired)
+            self.last = last if proofs is last.proofs else replace(last, proofs=proofs)
+            return replace(self.last, changed=False, waits=False)
         trees = {**self._trees, Layer.CONFIG: tree}
         if last and not explicit and self._is_manual(last, trees):
             return replace(last, changed=False, waits=True)
@@ -292,7 +297,8 @@ class Looker:
             home=str(Path.home()),
             previous=was,
         )
-        return Look(admission, desired, held, self._holder.flaps())
+        proofs = self._withholding.look(admission, desired)
+        return Look(admission, desired, held, self._holder.flaps(), proofs=proofs)
 
 
 def settings_in_force(admission: Admission) -> Config:

@@ -93,7 +93,7 @@ class Parts:
     bad: Bad
     lock: Lock
     harnesses: HarnessDrift
-    demand: Callable[[Admission, str], Demand]  # what a new instance of a binding has to show
+    demand: Callable[[Look, str], Demand]  # what a new instance of a binding has to show
 
 
 class Controller:
@@ -270,6 +270,7 @@ class Controller:
             unproven=dict(self._prover.unproven),
             held=self.look.held,
             flapping=self.look.flapping,
+            proofs=self.look.proofs,
             drifted=self.resync.drift.objects if self.resync else {},
         )
 
@@ -344,7 +345,7 @@ class Controller:
         wanted, keeper = look.desired.table, self.parts.doorkeeper
         self.table = self._aside.follow(self.table, wanted, look.admission)
         prover, pinned = self._prover, {**keeper.recipes(), **self._aside.recipes}
-        case = (look.admission, look.desired, keeper.in_use(), pinned, frozenset(prover.proven))
+        case = (look.admission, look.desired, look.proofs, keeper.in_use(), pinned, frozenset(prover.proven))
         if case == self._done and not prover.unproven:
             self.parts.retained.save(self._aside.joined(self.table), wanted)  # again, after a full disk
             self._speaker.soon()
@@ -354,10 +355,10 @@ class Controller:
             await self._take(step, look.desired.code)
         self._recipes = diff.declared(self._recipes, wanted)
         self.parts.retained.save(self._aside.joined(self.table), wanted)
-        self._withdrawn.follow(look.admission, keeper.in_use())
-        keeper.take_withdrawn(self._withdrawn.why, self.parts.supervisor.observed())
+        self._withdrawn.follow(look.admission, keeper.in_use(), look.proofs)
+        keeper.take_withdrawn(self._withdrawn.told, self.parts.supervisor.observed())
         proofs = [step.name for step in steps if isinstance(step, Prove)]
-        for name in prover.want({one: self.parts.demand(look.admission, one.binding) for one in proofs}):
+        for name in prover.want({one: self.parts.demand(look, one.binding) for one in proofs}):
             self._soon(name)
         if prover.proven:
             prover.lapse(serving.to_prove(wanted, self.table, ()))

@@ -61,6 +61,15 @@ def kept(state: Path, connector: str) -> list[Evidence]:
     return list(_read(texts))
 
 
+def looks(state: Path, connector: str) -> object:
+    """How the folder of ``kept`` looks: the same as long as it holds the same files."""
+    try:
+        found = [(path.name, path.stat()) for path in (state / FOLDER / connector).glob("*.json")]
+        return sorted((name, status.st_mtime_ns, status.st_size) for name, status in found)
+    except OSError:
+        return None
+
+
 def beside(trees: Mapping[Layer, Tree], connector: str) -> list[Evidence]:
     """What lies beside one connector, in either layer."""
     folder = f"connectors/{connector}/{FOLDER}/"

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from reconciler.control import details
 from reconciler.control.facts import Facts, Index
+from reconciler.control.withholding import Demanded
 from reconciler.model import revisions
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import Kind, ObjectRef
@@ -93,6 +94,8 @@ def _conditions(
         found.append(Condition("Flapping", "True", "Flapping", words))
     if drifted := facts.drifted.get(ref):
         found.append(drifted)
+    if demanded := facts.proofs.get(ref):
+        found.append(_conformant(demanded))
     if ref.kind is Kind.BINDING and facts.running:
         found.extend(_observed(seen))
         if (trial := index.trial(ref.name)) and trial.given_up:
@@ -172,10 +175,22 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
         name.binding == ref.name and str(name) not in wanted for name in facts.serving.recipes
     ):
         return Condition("Ready", "True", "LastGoodRetained", "an earlier instance serves")
+    if (demanded := facts.proofs.get(ref)) and not demanded.passed:
+        return Condition("Ready", "False", "Withheld", demanded.words)
     current = next((one for one in seen if one.name in wanted), None)
     if current is None or not facts.running:
         return _whole(facts, "Idle", "the first call starts it")
     return _instance_ready(current)
+
+
+def _conformant(demanded: Demanded) -> Condition:
+    proof = demanded.proof
+    if demanded.passed:
+        return Condition(
+            "Conformant", "True", "Proven", f"{proof.message}; it holds until {proof.until[:10]}"
+        )
+    reason: Reason = "Stale" if proof.verdict == "stale" else "Withheld"
+    return Condition("Conformant", "False", reason, f"{proof.message}; {demanded.mend}")
 
 
 def _instance_ready(current: InstanceSeen) -> Condition:

@@ -1,8 +1,12 @@
-"""Bindings that serve nobody from now on, whatever routes are pinned: removed ones and suspended ones."""
+"""Bindings that serve nobody from now on, whatever routes are pinned: removed ones and suspended ones; and
+instances of which conformance is asked for and not proven.
+"""
 
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 
 from reconciler.admission.admit import Admission
+from reconciler.control.withholding import Demands
 from reconciler.model.calls import Dispatch, Lane, Refusal
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Resource
@@ -11,18 +15,27 @@ from reconciler.model.resources import Binding, Record
 
 
 class Withdrawn:
-    """A dispatch that refuses bindings which were removed or suspended, for every session at once."""
+    """A dispatch that refuses what was removed, suspended or withheld, for every session at once."""
 
     def __init__(self, inner: Dispatch) -> None:
         self._inner = inner
         self.why: Mapping[str, str] = {}  # by binding; replaced whole, never edited
+        self.withheld: Mapping[InstanceName, str] = {}  # likewise, by instance
         self._forms: Mapping[ObjectRef, Resource[Record]] = {}
         self._suspended: dict[str, str] = {}
 
-    def follow(self, admission: Admission, in_use: Collection[str]) -> None:
+    @property
+    def told(self) -> Mapping[str, str]:
+        """Both, by the names of bindings and of instances."""
+        return {**self.why, **{str(name): why for name, why in self.withheld.items()}}
+
+    def follow(
+        self, admission: Admission, in_use: Collection[str], demands: Demands = MappingProxyType({})
+    ) -> None:
         """From now on nobody is served by what is suspended, nor by what was removed while a session still
-        holds it.
+        holds it, nor by an instance without the evidence that is asked for.
         """
+        self.withheld = {one.instance: one.words for one in demands.values() if not one.passed}
         before, self._forms = self._forms, admission.in_force
         for ref in moved(before, self._forms):
             if ref.kind is Kind.BINDING:
@@ -34,10 +47,12 @@ class Withdrawn:
         self.why = self._suspended | dict.fromkeys(removed, "the binding was removed")
 
     def lane(self, instance: InstanceName) -> Lane | None:
-        return None if instance.binding in self.why else self._inner.lane(instance)
+        if instance.binding in self.why or (self.withheld and instance in self.withheld):
+            return None
+        return self._inner.lane(instance)
 
     def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
-        why = self.why.get(instance.binding)
+        why = self.why.get(instance.binding) or self.withheld.get(instance)
         if why is not None:
             ready(Refusal("unavailable", why))
         else:

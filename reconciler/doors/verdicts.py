@@ -10,15 +10,15 @@ READY, FAULT, LATER, PERSON, UNKNOWN = 0, 1, 10, 11, 12  # exit codes of `handle
 PASSING = frozenset(
     (
         "Starting", "CrashLoop", "StartTimeout", "OutOfMemory", "CapacityWait", "Draining", "Flapping",
-        "SourceUnavailable", "SourceBusy", "SecretTimeout", "Stale", "ReconcileError", "WatchDegraded",
+        "SourceUnavailable", "SourceBusy", "SecretTimeout", "ReconcileError", "WatchDegraded",
     )
 )  # fmt: skip
 
 # What is told of something that is ready, or beside that: these never say why it is not.
 ASIDE = frozenset(
     (
-        "Admitted", "ReconcileSuccess", "Idle", "Running", "ProcessVanished", "CodeChanged",
-        "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "HarnessEdited",
+        "Admitted", "ReconcileSuccess", "Proven", "Stale", "Idle", "Running", "ProcessVanished",
+        "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "HarnessEdited",
         "DriftCorrected",
     )
 )  # fmt: skip

@@ -23,7 +23,7 @@ Reason = Literal[
     "ReconcileSuccess", "ReconcileError", "LastGoodRetained", "PruneBlocked", "SourceUnavailable",
     "SourceRefused", "SourceBusy",
     "Starting", "CrashLoop", "SandboxUnavailable", "StartTimeout", "OutOfMemory", "Draining",
-    "UnsupportedFact",
+    "UnsupportedFact", "Proven",
     "Withheld", "Stale", "ProbeOff", "WatchDegraded", "SecretTimeout", "SecretEcho", "InternalError",
     "ModelMissing",
     "ModelSubstituted", "ProfileMutated", "AwaitingApply", "Uncontained", "CapacityWait",

@@ -38,7 +38,6 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 NEEDED = [
     (bound(top='runtime = "remote"\nurl = "https://mcp.example.com/mcp"\n'), "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
-    (bound('conformance = { require = "live" }\n'), "binding/b", "conformance.require"),
     (bound('cassette = { mode = "replay", path = "c.jsonl" }\n'), "binding/b", "cassette"),
     (
         op('[operations.ocr_extract]\neffect = "paid"\n') | bound(),

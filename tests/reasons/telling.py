@@ -25,6 +25,7 @@ _HEX = re.compile(r"\b[0-9a-f]{12,64}\b")
 _COUNTED = re.compile(r"^(.*\bapplied) [0-9]+[sm] ago\b", re.MULTILINE)
 _SHORT = re.compile(r"(?:(?<=@)|(?<=no git, )|(?<=sha256:)|(?<=sha1:))[0-9a-f]{7}\b")
 _NAMES = ("4f2c1aa", "9b1d0c7", "c03e5d2", "71f8a46")  # of revisions, by the order in which they come
+_DAY = re.compile(r"\b20\d\d-\d\d-\d\d\b(?!T)")
 _FIXED = "2026-11-30T10:42:30.000Z"
 
 
@@ -107,7 +108,7 @@ def _alike(value: Any, names: Mapping[str, str], key: str = "") -> Any:
 def _plain(text: str, names: Mapping[str, str]) -> str:
     for path, name in names.items():
         text = text.replace(path, name)
-    return _INSTANT.sub(_FIXED, text)
+    return _DAY.sub(_FIXED[:10], _INSTANT.sub(_FIXED, text))
 
 
 def _one_digest(text: str) -> str:
