@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from reconciler.admission import connectors
 from reconciler.admission.slots import Words, problem
-from reconciler.admission.view import View
+from reconciler.admission.view import View, inside
 from reconciler.model.inventory import Resource
 from reconciler.model.problems import Problem, quoted
 from reconciler.model.resources import Connector
@@ -27,4 +27,25 @@ def deno_reads_no_descriptor(view: View, connector: Resource[Connector]) -> Iter
             yield problem(connector, ("secretSlots", name, "via"), "C231", words)
 
 
-RULES = (*connectors.RULES, deno_reads_no_descriptor)
+def an_image_brings_its_own(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """Nothing of the machine is added to the file system of an image."""
+    if connectors.runtime(connector) != "image":
+        return
+    for key in ("programs", "read"):
+        if getattr(connector.spec.sandbox, key):
+            words = Words(
+                f"'sandbox.{key}' adds nothing to an image",
+                "an image brings its own programs and data, and its folders cannot be added to",
+                f"put it into the image, and delete '{key}'",
+            )
+            yield problem(connector, ("sandbox", key), "C236", words, on_key=True)
+    if connectors.LOCK in inside(connector):
+        words = Words(
+            f"{quoted(connectors.LOCK)} says nothing to runtime image",
+            "an image brings the packages that it needs",
+            f"delete {connectors.LOCK}",
+        )
+        yield problem(connector, ("runtime",), "C236", words)
+
+
+RULES = (*connectors.RULES, deno_reads_no_descriptor, an_image_brings_its_own)

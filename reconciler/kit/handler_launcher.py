@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
     listener.set_inheritable(False)
     os.environ["HANDLER_CONNECTOR_SOCKET"] = PATH
     try:
-        child = os.posix_spawn(words[0], words, os.environ)
+        child = os.posix_spawnp(words[0], words, os.environ)
     except OSError as fault:
         print(f"cannot run {words[0]}: {fault.strerror}", file=sys.stderr)  # noqa: T201 - the connector's log
         return 127

@@ -98,6 +98,7 @@ def recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Rec
         max_concurrent_calls=bounds.max_concurrent_calls,
         ready_timeout_s=offer.ready.timeout_seconds,
         command=offer.command or (),
+        image=offer.image or "",
         folders=tuple(sorted((key, path) for key, form, path in _formed(spec, offer) if form == "folder")),
     )
 

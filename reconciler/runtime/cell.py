@@ -66,6 +66,7 @@ class Site:
     log: RingLog
     way_out: WayOut | None = None  # None: no network at all
     echoed: Callable[[], None] = lambda: None  # it printed a secret that it was given
+    machine: sandbox.Host | None = None  # the host as an image meets it
     gate: Callable[[socket.socket], Callable[[], None]] | None = None  # serves it; gives what ends that
 
 
@@ -101,7 +102,7 @@ class Cell:
 
 async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cell:
     """Make the folder and the socket, spawn, and see it stand; raises NotStartedError and leaves nothing."""
-    machine = host.survey()
+    machine = site.machine or host.survey()
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, site.folder, ignore_errors=True)
         folder, inbox = _folder(site.folder, place, machine)
@@ -145,7 +146,7 @@ async def _spawned(
     built: Callable[[int], Awaitable[None]],
 ) -> Process:
     """Spawn behind a socket that already listens; ``numbers`` are the folder and the output pipe."""
-    machine, (folder, write) = host.survey(), numbers
+    machine, (folder, write) = site.machine or host.survey(), numbers
     with sockets.listen(folder, _SOCKET) as listener, handing.over(place.secrets) as handed:
         order = Order(
             label=leftovers.label(site.owner, site.folder.name),

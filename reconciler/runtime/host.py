@@ -31,6 +31,7 @@ _BUNDLES = (  # where distributions keep the certificates of authorities, as one
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
+CERTIFICATES = _BUNDLES[-1]  # where a sandbox shows them
 _PLAIN_PREFIXES = (Path("/usr"), Path("/usr/local"))
 _LINKED = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
 _LOADER_S = 10  # asking the dynamic loader takes milliseconds
@@ -51,7 +52,7 @@ def survey() -> sandbox.Host:
     if root and setpriv is None:
         raise Missing("setpriv is not installed: install the package util-linux")
     inside = [path for path in (interpreter, setpriv if root else None) if path]
-    mounts = {*_library_folders(*inside), *_python(interpreter), *inside}
+    mounts = {*library_folders(*inside), *_python(interpreter), *inside}
     links = [(path, _link(path)) for path in _MERGED]
     return sandbox.Host(
         bwrap=str(bwrap),
@@ -89,7 +90,7 @@ def executable(path: Path) -> sandbox.Need:
         raise Missing(f"the program '{path.name}' is not there, or is not executable")
     scripts = _script_interpreters(path)
     real = [one.resolve() for one in scripts]
-    shown = [*real, *_library_folders(path.resolve(), *real)]
+    shown = [*real, *library_folders(path.resolve(), *real)]
     mounts = {str(one): str(one) for one in shown} | dict(zip(map(str, scripts), map(str, real), strict=True))
     return sandbox.Need(mounts=tuple((outside, inside) for inside, outside in mounts.items()))
 
@@ -133,7 +134,7 @@ def deno(inside: str) -> sandbox.Need:
 def certificates() -> sandbox.Need | None:
     """The bundle of certificates that this machine trusts, at one place inside; None when there is none."""
     found = next((path for path in _BUNDLES if Path(path).is_file()), None)
-    return sandbox.Need(mounts=((str(Path(found).resolve()), _BUNDLES[-1]),)) if found else None
+    return sandbox.Need(mounts=((str(Path(found).resolve()), CERTIFICATES),)) if found else None
 
 
 def _bwrap() -> Path | None:
@@ -178,7 +179,7 @@ def _site_packages() -> tuple[str, ...]:
     return tuple(str(path) for path in found if path.is_dir())
 
 
-def _library_folders(*programs: Path) -> list[Path]:
+def library_folders(*programs: Path) -> list[Path]:
     """The directories of the shared libraries that these executables are linked to, loader included.
 
     Whole directories, since libraries load further ones by name when they run.
@@ -192,11 +193,11 @@ def _library_folders(*programs: Path) -> list[Path]:
 
 @lru_cache(maxsize=256)
 def _linked(path: Path, _modified_ns: int) -> tuple[Path, ...]:
-    loader = _loader()
-    if loader is None:
+    found = loader()
+    if found is None:
         return ()
     listed = subprocess.run(  # noqa: S603 - the system's loader on a program of the system
-        [loader, "--list", path],
+        [found, "--list", path],
         capture_output=True,
         text=True,
         timeout=_LOADER_S,
@@ -208,7 +209,7 @@ def _linked(path: Path, _modified_ns: int) -> tuple[Path, ...]:
 
 
 @lru_cache(maxsize=1)
-def _loader() -> Path | None:
+def loader() -> Path | None:
     """The dynamic loader that runs this very python, as its own ELF header names it."""
     try:
         with _interpreter().open("rb") as file:

@@ -15,7 +15,7 @@ from reconciler.model.recipes import Recipe
 from reconciler.runtime import host
 from reconciler.runtime.sandbox import GATE, Need
 
-RUNTIMES = ("python", "command", "mcp", "deno")
+RUNTIMES = ("python", "command", "mcp", "deno", "image")
 _BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.py"}
 _PYTHON = ("python", "python3")
 _LAUNCHER = _BEHIND["command"]
@@ -39,6 +39,8 @@ def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
     """How a recipe's process begins. ``code`` and ``environment`` lie on the host; raises host.Missing."""
     if recipe.runtime == "deno":
         return _deno(recipe)
+    if recipe.runtime == "image":
+        return Launch(_LAUNCHER)  # ``strangers`` says what the image runs
     if recipe.runtime not in _BEHIND:
         return Launch(recipe.entry)
     first, needs = _program(recipe, code, environment)

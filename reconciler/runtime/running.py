@@ -21,11 +21,12 @@ from reconciler.model import places
 from reconciler.model.recipes import Recipe
 from reconciler.model.secrets import Filled
 from reconciler.model.status import InstanceSeen, Reason
-from reconciler.runtime import cell, gating, host, instance, programs, sandbox
+from reconciler.runtime import cell, gating, host, instance, programs, sandbox, strangers
 from reconciler.runtime.cell import Cell, Endpoint, Site
 from reconciler.runtime.environments import Environments, NotBuiltError
 from reconciler.runtime.gating import Gated, GateFor, no_gate
 from reconciler.runtime.identities import Identities
+from reconciler.runtime.images import Images
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
 from reconciler.runtime.process import NotStartedError
@@ -68,6 +69,7 @@ class Workshop:
     kit: Path
     objects: Objects
     environments: Environments
+    images: Images
     identities: Identities
     limits: Limits
     walls: Callable[[], asyncio.Future[Walls]]
@@ -111,10 +113,18 @@ class Running:
 
     def prepare(self) -> None:
         """Begin to install what it needs, in the background."""
-        if self.recipe.environment and self._shop.environments.path(self.recipe.environment) is None:
+        if self._lacks():
             self._become(self._state.building("what it needs is being installed"))
             self._building = self._loop.create_task(self._build())
             self._building.add_done_callback(self._build_is_over)
+
+    def _lacks(self) -> bool:
+        """Whether something has to be installed or unpacked first."""
+        recipe, shop = self.recipe, self._shop
+        return bool(
+            (recipe.environment and shop.environments.path(recipe.environment) is None)
+            or (recipe.image and shop.images.unpacked(recipe.image) is None)
+        )
 
     async def ready(self) -> Endpoint:
         """The running process, started when needed, once for all who ask; raises Unready."""
@@ -249,9 +259,7 @@ class Running:
         """Install the environment, again and again until that works: its cause may go without any edit."""
         while True:
             try:
-                code = self._shop.objects.path(self.recipe.code)
-                lock = (code / "requirements.lock").read_bytes() if code else b""
-                await self._shop.environments.build(self.recipe.environment, lock, self._told)
+                await self._install()
                 break
             except (NotBuiltError, OSError) as fault:
                 message = f"cannot install what it needs: {fault}"
@@ -259,6 +267,15 @@ class Running:
             await asyncio.sleep(max(_REBUILD_S, self._state.wait_s(self._loop.time())))
             self._become(self._state.building(self._state.message))
         self._become(self._state.built())
+
+    async def _install(self) -> None:
+        recipe, shop = self.recipe, self._shop
+        if recipe.image and shop.images.unpacked(recipe.image) is None:
+            await shop.images.unpack(recipe.image)
+        if recipe.environment:
+            code = shop.objects.path(recipe.code)
+            lock = (code / "requirements.lock").read_bytes() if code else b""
+            await shop.environments.build(recipe.environment, lock, self._told)
 
     def _build_is_over(self, task: asyncio.Task[None]) -> None:
         """A fault of ours is a failure that is seen, not an installation that never ends."""
@@ -286,12 +303,13 @@ class Running:
             self._walls = told(standing, self.recipe.sandbox)
             filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
             inside = tuple(one for one in filled if one.use.via != "gate")
-            place = replace(self._place(), secrets=inside)
+            place, machine = self._place()
+            place = replace(place, secrets=inside)
             self.marks = {one.use.slot: one.value.fingerprint for one in filled}
             self.resolved_at = self._loop.time()
             self._become(self._state.started(self._loop.time()))
             self._echoed = False
-            made = await cell.opened(self._site(filled), place, self.recipe.sandbox)
+            made = await cell.opened(replace(self._site(filled), machine=machine), place, self.recipe.sandbox)
         except Unresolved as fault:
             self._shop.revoke(self.recipe, fault)
             raise self._refuse(fault.reason, str(fault)) from None
@@ -341,8 +359,10 @@ class Running:
             self.broken(fault.reason, str(fault))
             raise
 
-    def _place(self) -> sandbox.Place:
-        """Everything the sandbox shows; raises ValueError or host.Missing with the words of a condition."""
+    def _place(self) -> tuple[sandbox.Place, sandbox.Host | None]:
+        """Everything the sandbox shows, and the host as an image meets it; raises ValueError or host.Missing
+        with the words of a condition.
+        """
         recipe, shop = self.recipe, self._shop
         if recipe.runtime not in programs.RUNTIMES or recipe.sandbox.gpu:
             raise ValueError("connectors of this runtime, or that need a GPU, are not built yet")
@@ -360,7 +380,7 @@ class Running:
         if recipe.egress and (bundle := host.certificates()) is not None:
             needs.append(bundle)
             variables["SSL_CERT_FILE"] = bundle.mounts[0][1]
-        return sandbox.Place(
+        place = sandbox.Place(
             app=str(code),
             entry=begun.entry,
             words=begun.words,
@@ -372,6 +392,12 @@ class Running:
             variables=tuple(sorted(variables.items())),
             needs=tuple(needs),
         )
+        if not recipe.image:
+            return place, None
+        image = shop.images.unpacked(recipe.image)
+        if image is None:
+            raise ValueError("its image is not unpacked")
+        return strangers.furnished(place, image)
 
     def _refuse(self, reason: Reason, message: str) -> Unready:
         self._become(self._state.refused(reason, message, self._loop.time()))

@@ -77,6 +77,7 @@ class Host:
     mounts: tuple[str, ...]  # files and directories shown read-only at their own place
     links: tuple[tuple[str, str], ...]  # (path, target): the links of a merged /usr, like ("/lib", "usr/lib")
     hidden: tuple[str, ...] = ()  # directories below a mount that are shown empty
+    by_loader: tuple[str, ...] = ()  # what calls our programs where the system inside is another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Need:
 class Place:
     """Where one instance's own parts lie on the host, and what it gets to see besides."""
 
-    app: str
+    app: str  # "" where an image brings its own
     entry: str  # relative to app; absolute: a path inside
     kit: str
     environment: str  # "" when it needs nothing installed
@@ -105,6 +106,7 @@ class Place:
     words: tuple[str, ...] = ()  # behind the entry
     secrets: tuple[Filled, ...] = ()
     gate: str = ""  # the socket of its gate, where it has one
+    folder: str = "/app"  # where it starts
 
 
 def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
@@ -121,6 +123,11 @@ def variables(recipe: Recipe) -> tuple[tuple[str, str], ...]:
             raise ValueError(f"the variable '{name}' belongs to the sandbox")
     own |= wayout.variables(recipe.egress) | {"HANDLER_GATE_SOCKET": GATE} if recipe.egress else {}
     return tuple(sorted((dict(recipe.settings) | own).items()))
+
+
+def steers(name: str) -> bool:
+    """Whether a variable would steer the programs that build a sandbox, or what it sets itself but PATH."""
+    return name.startswith(_STEERING) or name in set(_OWN_NAMES) - {"PATH"}
 
 
 def readable_fault(path: str) -> str | None:
@@ -146,7 +153,7 @@ def options(host: Host, policy: SandboxPolicy, place: Place) -> tuple[str, ...]:
         *_files(host, place),  # after /tmp: an interpreter may lie below it
         *_memory(f"{_RUN}/out", out_mode, policy.tmp_bytes),
         *(_memory(SECRETS, out_mode, _SECRETS_BYTES) if _has_files(place) else ()),
-        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/app"),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", place.folder),
     )
 
 
@@ -159,7 +166,7 @@ def command(
     ``secrets`` are the words of ``handing`` for what becomes a file inside.
     """
     said = ",".join((str(started), *secrets))
-    program = (host.interpreter, "-I", "-S", "-c", _BOOT, str(listener), said, place.entry)
+    program = (*host.by_loader, host.interpreter, "-I", "-S", "-c", _BOOT, str(listener), said, place.entry)
     return (*privileges(host, place.uid), *program, *place.words)
 
 
@@ -169,7 +176,7 @@ def privileges(host: Host, uid: int) -> tuple[str, ...]:
         return ()
     number = str(uid)
     return (
-        *(host.setpriv, "--reuid", number, "--regid", number, "--clear-groups"),
+        *(*host.by_loader, host.setpriv, "--reuid", number, "--regid", number, "--clear-groups"),
         *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"),
     )
 
@@ -199,7 +206,9 @@ def _walls(host: Host) -> tuple[str, ...]:
 def _files(host: Host, place: Place) -> tuple[str, ...]:
     found = {inside: outside for need in place.needs for outside, inside in need.mounts}
     shown = _outermost({path: path for path in host.mounts} | found)
-    shown |= {"/app": place.app, "/kit": place.kit, f"{_RUN}/in": place.inbox}
+    shown |= {"/kit": place.kit, f"{_RUN}/in": place.inbox}
+    if place.app:
+        shown["/app"] = place.app
     if place.environment:
         shown["/env"] = place.environment
     if place.gate:

@@ -25,6 +25,7 @@ from reconciler.runtime.cell import Endpoint
 from reconciler.runtime.environments import Environments, NotBuiltError, place_of
 from reconciler.runtime.gating import GateFor, no_gate
 from reconciler.runtime.identities import Identities
+from reconciler.runtime.images import Images
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
 from reconciler.runtime.resolving import Resolver, Unresolved
@@ -95,6 +96,7 @@ class Supervisor:
         self._log_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._objects = Objects(folders.state / "objects")
         self._environments = Environments(folders.state / "envs")
+        self._images = Images(folders.state / "images")
         self._kit = kit
         resolver = secrets or Resolver()
         self._rotation = Rotation(resolver, self._loop.time)
@@ -105,6 +107,7 @@ class Supervisor:
             kit=self._objects.pin_kit(kit),
             objects=self._objects,
             environments=self._environments,
+            images=self._images,
             identities=Identities(folders.state / "uids.json"),
             limits=self._limits,
             walls=self._probed,
@@ -252,6 +255,8 @@ class Supervisor:
         envs = self._state / "envs"
         used = {place_of(envs, recipe.environment).name for recipe in recipes if recipe.environment}
         aside = outdated.environments(envs, used, now_s)
+        shown = {self._images.place(recipe.image).name for recipe in recipes if recipe.image}
+        aside += outdated.environments(self._state / "images", shown, now_s)
         outdated.logs(self._log_folder, {recipe.binding for recipe in recipes}, now_s)
         self._loop.run_in_executor(None, outdated.erase, aside)
         return self._objects.prune({unit.recipe.code for unit in self._units.values()} | set(+self._pinning))
@@ -266,6 +271,7 @@ class Supervisor:
             await asyncio.wait((self._walls,))
         await asyncio.gather(*(unit.close() for unit in self._units.values()))
         await self._environments.close()
+        self._images.close()
         self._units.clear()
         shutil.rmtree(self._run, ignore_errors=True)
         for _ in range(_CLOSE_TRIES):

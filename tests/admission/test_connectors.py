@@ -38,6 +38,7 @@ def script(more: str) -> Files:
     return {C: build.CONNECTOR.format(name="c", implements='"ocr/v1"') + more, "connectors/c/main.ts": ""}
 
 
+IMAGE = f"localhost/x@sha256:{'0' * 64}"
 SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
 MADE_UP = "ghp_" + "Zq7Lw2Xc9V" * 4
@@ -162,6 +163,21 @@ ROWS = [
         "the slot 'key' goes via fd, which a script of deno's cannot read",
         'write via = "file"',
         fix=(C, 'via = "fd"', 'via = "file"'),
+    ),
+    bad(
+        "C236",
+        top(f'runtime = "image"\nimage = "{IMAGE}"\n[sandbox]\nprograms = ["tesseract"]\n'),
+        "sandbox.programs",
+        "'sandbox.programs' adds nothing to an image",
+        "put it into the image, and delete 'programs'",
+        fix=(C, 'programs = ["tesseract"]', ""),
+    ),
+    bad(
+        "C236",
+        top(f'runtime = "image"\nimage = "{IMAGE}"\n') | {"connectors/c/requirements.lock": f"a==1 {HASH}"},
+        "runtime",
+        "'requirements.lock' says nothing to runtime image",
+        "delete requirements.lock",
     ),
     bad(
         "C224",

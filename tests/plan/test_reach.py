@@ -58,7 +58,17 @@ def test_only_granted_tools_cost_and_a_closed_route_reaches_nothing() -> None:
 
 def test_every_bound_of_an_instance_is_compared() -> None:
     """What a recipe holds is shown as reach, bound, making, or by the keys of the two files."""
-    shown_by_keys = {"folders", "command", "binding", "settings", "models", "egress", "secrets", "sandbox"}
+    shown_by_keys = {
+        "folders",
+        "command",
+        "image",
+        "binding",
+        "settings",
+        "models",
+        "egress",
+        "secrets",
+        "sandbox",
+    }
     changed = replace(
         PLAIN, connector="x", runtime="x", code="x", entry="x", environment="x", state="x", kit="x",
         idle_stop_s=1, max_concurrent_calls=1, ready_timeout_s=1,
