@@ -1,15 +1,21 @@
 """What holds for every test: an example is judged by what it shows, not by how long a busy machine takes, and
-signals are what they are at a terminal, however the tests were started.
+signals are what they are at a terminal, however the tests were started. ``HANDLER_EFFORT`` says how many
+examples one tries (``tests.kit.effort``).
 
 The longest files come first, so that of two workers none is left alone with one at the end.
 """
 
+import gc
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("handler", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from tests.kit.effort import times
+
+settings.register_profile(
+    "handler", deadline=None, max_examples=times(40), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("handler")
 
 # What starts in the background of a script, or under nohup, ignores these, and so would all that tests start.
@@ -28,3 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         weight = 3 if item.path.name in _LONGEST else 2 if "flow" in marks else 1 if "slow" in marks else 0
         weights[str(item.path)] = max(weight, weights.get(str(item.path), 0))
     items.sort(key=lambda item: -weights[str(item.path)])
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: no garbage collection need look at it again."""
+    gc.collect()
+    gc.freeze()

@@ -3,6 +3,7 @@ schemas.
 """
 
 import ast
+import functools
 import importlib.util
 import json
 import re
@@ -42,6 +43,7 @@ BANNED_FILES = {
 _CODE = re.compile(r"\b[ICBAPHRDS][0-9]{3}\b")
 
 
+@functools.cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 

@@ -15,6 +15,7 @@ from reconciler.model.problems import Problem, Severity, Span
 from reconciler.model.resources import Record
 from tests.admission import build
 from tests.admission.build import Files, agent, binding, connector, interface, project
+from tests.kit.effort import times
 
 AGENT, BINDING = ObjectRef(Kind.AGENT, "clerk"), ObjectRef(Kind.BINDING, "ocr-tesseract")
 
@@ -370,7 +371,7 @@ def _whole(admission: Admission) -> dict[str, object]:
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(25))
 @given(WORLD, st.lists(st.tuples(st.lists(EDIT, max_size=3), st.booleans()), min_size=1, max_size=4))
 def test_judging_what_changed_equals_judging_everything(
     world: tuple[int, ...], history: list[tuple[list[tuple[int, int]], bool]]
@@ -382,7 +383,7 @@ def test_judging_what_changed_equals_judging_everything(
         before = _both(now, before.in_force if remembered else {}, before)
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(25))
 @given(WORLD, WORLD)
 def test_looking_again_at_the_same_files_changes_nothing(
     one: tuple[int, ...], other: tuple[int, ...]

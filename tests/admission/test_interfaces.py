@@ -12,6 +12,7 @@ from tests.admission import build
 from tests.admission.build import Files
 from tests.admission.table import Bad, check
 from tests.admission.test_connectors import MADE_UP, TAKE_IT_BACK
+from tests.kit.effort import times
 
 FOLDER = "interfaces/ocr/v1"
 TOOLS = f"{FOLDER}/tools.json"
@@ -853,7 +854,7 @@ _VALUE = st.recursive(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=times(32))
 @given(
     st.lists(st.fixed_dictionaries({}, optional={"name": _VALUE, "description": _VALUE}), max_size=2),
     _VALUE,
@@ -867,7 +868,7 @@ def test_no_json_makes_a_rule_raise(tools: list[dict[str, object]], schema: obje
     assert admission.problems or admission.contracts
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(25))
 @given(st.dictionaries(st.sampled_from(["name", "tool", "input", "expect", "tier", "x"]), _VALUE, max_size=6))
 def test_no_suite_makes_a_rule_raise(case: dict[str, object]) -> None:
     from reconciler.config import words

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reconciler.admission import patterns
 from reconciler.model.contract import matches
+from tests.kit.effort import times
 
 PORTABLE = [
     "", "a", "^a$", "^[a-z]{2}$", "^(?:a|b)+$", "^[^/]*$", r"^\$\{[A-Z_]{1,40}\}$", r"^[0-9]{4}-[0-9]{2}$",
@@ -89,21 +90,21 @@ _PATTERN = st.recursive(
 _TEXT = st.text(st.sampled_from("abcABé-.\n\r\t \u0661\u00a0\u2028_&~[&|1😀\u017f\u212a"), max_size=6)
 
 
-@settings(max_examples=600)
+@settings(max_examples=times(240))
 @given(_PATTERN, _TEXT)
 def test_a_portable_pattern_finds_the_same_in_ecma_262_and_here(pattern: str, text: str) -> None:
     if patterns.fault(pattern) is None:
         assert matches(pattern, text) == (regress.Regex(pattern, "u").find(text) is not None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(120))
 @given(_PATTERN, st.text(st.sampled_from("abcAB-.1_&~[|"), max_size=6))
 def test_and_in_python_too_on_ascii_text_of_one_line(pattern: str, text: str) -> None:
     if patterns.fault(pattern) is None:
         assert matches(pattern, text) == (re.search(pattern, text) is not None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(120))
 @given(st.text(st.sampled_from("ab\\[](){}?*+^$|.,0123456789:<=!-&dwb"), max_size=20))
 def test_no_text_makes_the_rule_raise(pattern: str) -> None:
     if patterns.fault(pattern) is None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.config import jsonplace
+from tests.kit.effort import times
 
 TOOLS = """\
 [
@@ -45,7 +46,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(25))
 @given(JSON, st.booleans())
 def test_the_place_of_each_value_is_where_it_starts(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, indent=1, ensure_ascii=ascii_only)
@@ -63,7 +64,7 @@ def test_the_place_of_each_value_is_where_it_starts(value: object, ascii_only: b
             stack.extend(((*path, number), item) for number, item in enumerate(here))
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(25))
 @given(
     st.one_of(st.binary(max_size=200), st.text(alphabet='{}[]",:ab\n 1\\é', max_size=100).map(str.encode)),
     st.lists(st.one_of(st.sampled_from(["a", "b"]), st.integers(0, 2)), max_size=4).map(tuple),

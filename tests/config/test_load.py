@@ -12,6 +12,7 @@ from reconciler.model.inventory import Fault, Inventory, Layer, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.recipes import folder_digest
+from tests.kit.effort import times
 
 BINDING = b'apiVersion = "handler.binding/v1"\nconnector = "ocr-x"\n'
 AGENT = b'apiVersion = "handler.agent/v1"\n'
@@ -422,19 +423,19 @@ def goes_on(steps: list[dict[Layer, Tree]]) -> None:
 
 
 @given(st.lists(LAYERS, min_size=2, max_size=3))
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 def test_reading_on_from_before_gives_what_a_first_reading_gives(steps: list[dict[Layer, Tree]]) -> None:
     goes_on(steps)
 
 
 @pytest.mark.slow
 @given(st.lists(LAYERS, min_size=2, max_size=5))
-@settings(max_examples=600)
+@settings(max_examples=times(240))
 def test_reading_on_for_long_gives_what_a_first_reading_gives(steps: list[dict[Layer, Tree]]) -> None:
     goes_on(steps)
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(25))
 @given(
     st.dictionaries(
         st.one_of(PATHS, st.text(max_size=12)), st.one_of(BYTES, st.binary(max_size=60)), max_size=6
@@ -448,7 +449,7 @@ def test_no_tree_makes_it_raise(files: dict[str, bytes]) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=50)
+@settings(max_examples=times(25))
 def test_any_bytes_in_an_object_s_file_refuse_it_or_are_it(data: bytes) -> None:
     inventory = load.inventory({Layer.CONFIG: Tree("r", {"bindings/a.toml": data})})
     ref = ObjectRef(Kind.BINDING, "a")

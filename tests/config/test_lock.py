@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from reconciler.config import lock
 from reconciler.config.text import TextFault
 from reconciler.model.inventory import Lock, LockEntry
+from tests.kit.effort import times
 
 A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 TEXT = f"""\
@@ -48,7 +49,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}/v[1-9][0-9]{0,2}", fullmatch=True), NAMES, max_size=4))
-@settings(max_examples=25)
+@settings(max_examples=times(25))
 def test_whatever_is_written_reads_back(reviewers: dict[str, str]) -> None:
     entries = {ref: LockEntry(ref, A, B, name, "2026-11-30") for ref, name in reviewers.items()}
     try:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reconciler.config import load, toml
 from reconciler.model.inventory import Inventory, Layer, Tree
 from reconciler.model.problems import Problem, Severity
+from tests.kit.effort import times
 
 HEADS = {
     "bindings/x.toml": 'apiVersion = "handler.binding/v1"\n',
@@ -517,7 +518,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(25))
 @given(st.sampled_from(sorted(HEADS)), st.dictionaries(KEYS, VALUES, max_size=6))
 def test_any_values_are_a_record_or_placed_problems(file: str, values: dict[str, object]) -> None:
     try:

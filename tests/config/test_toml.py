@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reconciler.config import toml
 from reconciler.config.text import TextFault, comments
+from tests.kit.effort import times
 
 SYNTAX = [
     ("an unescaped backslash", 'x = 1\nd = "C:\\data\\deepscan"', "S209", (2, 8), "single quotes"),
@@ -200,7 +201,7 @@ def paths(value: object, above: tuple[str | int, ...] = ()) -> list[tuple[str | 
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
-@settings(max_examples=40)
+@settings(max_examples=times(25))
 def test_the_place_of_each_value_is_where_it_starts(values: dict[str, Any]) -> None:
     assume(not any("\ud800" <= c <= "\udfff" for c in repr(values)))
     lines = [f"{written(key)} = {written(item)}" for key, item in values.items()]
@@ -216,7 +217,7 @@ def test_the_place_of_each_value_is_where_it_starts(values: dict[str, Any]) -> N
             assert lines[line - 1][column - 1 :].startswith(written(path[-1]))
 
 
-@settings(max_examples=50)
+@settings(max_examples=times(25))
 @given(
     st.one_of(st.binary(max_size=200), st.text(alphabet="ab.='\"[]{},\n# é", max_size=120).map(str.encode)),
     st.lists(st.one_of(st.sampled_from(["a", "b", ""]), st.integers(0, 3)), max_size=4).map(tuple),
@@ -309,7 +310,7 @@ def test_an_edit_that_cannot_be_proved_is_refused(
     st.dictionaries(st.sampled_from(["t1", "t2"]), st.dictionaries(KEYS, VALUES, max_size=3)),
     st.data(),
 )
-@settings(max_examples=30)
+@settings(max_examples=times(25))
 def test_an_edit_keeps_everything_else(
     values: dict[str, Any], tables: dict[str, Any], data: st.DataObject
 ) -> None:

@@ -15,6 +15,7 @@ from reconciler.control import admitted as module
 from reconciler.control.admitted import Admitted
 from reconciler.model.inventory import Layer, Tree
 from reconciler.plan.desired import desire
+from tests.kit.effort import times
 from tests.plan.build import HOME, KIT, SMALL, agent, binding
 from tests.plan.build import admitted as judged
 
@@ -151,7 +152,7 @@ def _two_states(folder: Path) -> tuple[dict[str, bytes], dict[str, bytes], int]:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=times(25))
 def test_cut_or_spoilt_anywhere_the_whole_batches_before_it_count(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -16,6 +16,7 @@ from reconciler.control.place import Place
 from reconciler.model.inventory import Layer
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.status import Summary
+from tests.kit.effort import times
 from tests.plan import build
 
 FAST = ObjectRef(Kind.BINDING, "fast")
@@ -347,7 +348,7 @@ _ACTS = st.one_of(st.integers(1, 7), st.sampled_from(["look", "back", "apply", "
 
 @pytest.mark.slow
 @given(st.lists(_ACTS, max_size=25))
-@settings(max_examples=40)
+@settings(max_examples=times(25))
 def test_edits_rollbacks_applies_and_restarts_in_any_order_serve_what_the_rules_say(
     acts: list[int | str],
 ) -> None:

@@ -15,6 +15,7 @@ from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.status import Held, InstanceSeen, ObjectStatus
 from reconciler.plan import serving
 from reconciler.plan.desired import desire
+from tests.kit.effort import times
 from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding, connector, interface
 
 PROJECT = 'apiVersion = "handler.project/v1"\ndescription = "Shared."\n'
@@ -115,7 +116,7 @@ def by_ref(statuses: tuple[ObjectStatus, ...]) -> dict[ObjectRef, ObjectStatus]:
     return {ObjectRef(Kind(one.kind), one.name): one for one in statuses}
 
 
-@settings(max_examples=80)
+@settings(max_examples=times(32))
 @given(st.lists(st.lists(st.sampled_from(EDITS), max_size=3), min_size=1, max_size=6), st.data())
 def test_telling_what_changed_adds_up_to_telling_everything(
     history: list[list[Mapping[str, str | None]]], data: st.DataObject

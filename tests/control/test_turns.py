@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.control.turns import Turns
+from tests.kit.effort import times
 
 
 def line(number: int) -> bytes:
@@ -46,7 +47,7 @@ def test_a_call_that_leaves_is_forgotten() -> None:
     assert len(turns) == 0
 
 
-@settings(max_examples=100)
+@settings(max_examples=times(40))
 @given(st.lists(st.one_of(st.sampled_from("abc"), st.just("take"), st.integers(0, 30)), max_size=60))
 def test_no_call_is_lost_sent_twice_or_passed_by_too_often(steps: list[str | int]) -> None:
     """A step is a call of a caller, a turn, or the leaving of a call; a plain model counts along."""

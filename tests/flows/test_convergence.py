@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from reconciler.control.rolling import NotKept
 from tests.kit import statustree
 from tests.kit.edits import EDITS, FILES, Act, Desk
+from tests.kit.effort import times
 from tests.kit.stage import Clocks, Fuse, Killed, Scene, Stage
 
 _YEAR_S = 365 * 86_400.0
 _JUMPS_S = (-56 * _YEAR_S, -_YEAR_S, -3600.0, 3600.0, 70 * _YEAR_S)
-_ORDERS = 200
 
 
 class Story:
@@ -175,7 +175,7 @@ def _same(one: Stage, other: Stage, story: Story, what: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(
-    max_examples=_ORDERS,
+    max_examples=times(30),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

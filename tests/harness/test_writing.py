@@ -13,6 +13,7 @@ from reconciler.harness import naming, secrecy, writing
 from reconciler.harness.formats import Left, Server
 from reconciler.model.names import MAX_NAME, name_fault
 from tests.admission import build
+from tests.kit.effort import times
 
 ORIGIN = writing.Origin("claude", "~/.claude.json")
 NOT_HTTPS = "its address is not an https one, and a connector reaches no other"
@@ -41,7 +42,7 @@ _TEXTS = st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_c
 _NAMES = st.text(alphabet=string.ascii_letters + string.digits + "_-. é", min_size=1, max_size=50)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=times(25))
 @given(
     name=_TEXTS.filter(bool),
     command=st.lists(_TEXTS, min_size=1, max_size=5),
@@ -67,7 +68,7 @@ def test_whatever_a_server_is_called_and_given_its_objects_are_admitted(
     _admitted(_written(server, ours).files | writing.agent("claude", [ours], ORIGIN))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=times(25))
 @given(_TEXTS, _TEXTS)
 def test_whatever_an_address_is_it_is_admitted_or_left_out(path: str, query: str) -> None:
     found = writing.written(Server("x", url=f"https://h.example.com/{path}?{query}"), "s", ORIGIN)

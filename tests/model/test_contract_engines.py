@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.model.contract import Tool
+from tests.kit.effort import times
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = Path(__file__).parent / "json_schema_test_suite"
@@ -162,7 +163,7 @@ def bent(draw: st.DrawFn, value: Json, other: st.SearchStrategy[Any]) -> Json:
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=times(100))
 @given(st.data())
 def test_both_engines_judge_bent_answers_of_the_catalogue_alike(data: st.DataObject) -> None:
     schema = data.draw(st.sampled_from(SCHEMAS))
@@ -198,7 +199,7 @@ def bent_schemas(draw: st.DrawFn) -> Json:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=times(80))
 @given(st.data())
 def test_both_engines_judge_by_bent_schemas_alike(data: st.DataObject) -> None:
     original = data.draw(st.sampled_from(SCHEMAS))

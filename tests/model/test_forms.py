@@ -15,6 +15,7 @@ from reconciler.model import twins
 from reconciler.model.checks import Unfit, reading
 from reconciler.model.forms import Record
 from reconciler.model.resources import KINDS, Agent, Binding, Config, Interface, KindRow
+from tests.kit.effort import times
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FULL: dict[str, dict[str, Any]] = {
@@ -121,7 +122,7 @@ def _tables(draw: st.DrawFn) -> tuple[KindRow, Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=times(240), deadline=None)
 @given(_tables())
 def test_what_the_checks_take_pydantic_takes_with_the_same_values(case: tuple[KindRow, Any]) -> None:
     row, table = case

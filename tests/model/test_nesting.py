@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.model.nesting import depth, nesting
+from tests.kit.effort import times
 
 CLOSED: dict[str, Any] = {"type": "object", "additionalProperties": False}
 TEXT = {"type": "string"}
@@ -89,7 +90,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(120))
 @given(SCHEMAS, VALUES)
 def test_no_valid_instance_is_deeper_than_its_schema_says(schema: Any, value: Any) -> None:
     levels = nesting(schema)

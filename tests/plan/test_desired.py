@@ -14,6 +14,7 @@ from reconciler.model.routes import ScopeFolder
 from reconciler.plan import making
 from reconciler.plan.desired import Desired, desire
 from reconciler.plan.routing import same_table
+from tests.kit.effort import times
 from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding, connector, interface
 
 
@@ -236,7 +237,7 @@ _EDITS: tuple[dict[str, str | None], ...] = (
 
 
 @given(st.lists(st.sampled_from(range(len(_EDITS))), min_size=1, max_size=8))
-@settings(max_examples=40)
+@settings(max_examples=times(25))
 def test_edit_by_edit_gives_what_a_fresh_start_gives(edits: list[int]) -> None:
     files = dict(SMALL)
     admission = admitted(files)

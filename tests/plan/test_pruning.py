@@ -12,6 +12,7 @@ from reconciler.admission.admit import Admission
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.settings import Prune
 from reconciler.plan import pruning
+from tests.kit.effort import times
 from tests.plan.build import SMALL, admitted, agent, binding, connector, interface
 
 
@@ -235,7 +236,7 @@ def _present(names: set[str]) -> dict[str, str]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(25))
 @given(STEPS, st.sampled_from([HALF, TENTH, WHOLE]))
 def test_no_order_of_edits_removes_more_within_a_minute_than_may_go_at_once(
     steps: list[tuple[set[str], float]], limits: Prune

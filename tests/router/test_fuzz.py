@@ -18,6 +18,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from reconciler.router.peers import Pinned
+from tests.kit.effort import times
 from tests.router import mutation, stage
 from tests.router.reference import Answer, Reference, canonical
 from tests.router.stage import FakeLane
@@ -152,7 +153,7 @@ MEMBERS = {
 MESSAGES = st.fixed_dictionaries({}, optional=MEMBERS).map(lambda value: json.dumps(value).encode())
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(25))
 @given(st.lists(st.one_of(MESSAGES, MESSAGES, st.binary(max_size=60)), max_size=40))
 def test_whatever_lines_one_thinks_of_are_answered_as_the_rules_say(lines: list[bytes]) -> None:
     """Fewer, and found by Hypothesis, which shows the smallest that goes wrong."""
@@ -168,7 +169,7 @@ def test_whatever_lines_one_thinks_of_are_answered_as_the_rules_say(lines: list[
 
 
 @seed(1)
-@settings(max_examples=5)
+@settings(max_examples=times(5))
 @given(st.integers(0, 2**32))
 def test_the_same_lines_come_of_the_same_seed(number: int) -> None:
     lines = [

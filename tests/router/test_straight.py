@@ -17,6 +17,7 @@ from reconciler.router.flight import Exchange, Flight, Flying
 from reconciler.router.guest import Guest
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id
+from tests.kit.effort import times
 from tests.router import stage
 from tests.router.stage import FakeDispatch, FakeLane
 
@@ -122,7 +123,7 @@ REPLIES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(120))
 @given(st.one_of(MESSAGES, MESSAGES, ODD), WRITTEN, REPLIES)
 def test_what_goes_straight_ends_as_the_law_says(
     message: Any, separators: tuple[str, str], reply: Reply

@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.wire.framing import Framer, Oversized
+from tests.kit.effort import times
 
 PIECES = st.one_of(
     st.binary(max_size=40), st.sampled_from([b"", b" ", b"\r", b"{}\r", b"\x0b\x0c\x1c\x85", b" {}"])
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(60))
 @given(st.lists(PIECES, max_size=8), st.data())
 def test_lines_are_the_same_however_the_stream_is_cut(pieces: list[bytes], data: st.DataObject) -> None:
     stream = b"\n".join(pieces) + b"\n"

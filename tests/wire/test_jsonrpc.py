@@ -22,6 +22,7 @@ from reconciler.wire.jsonrpc import (
     encode,
 )
 from reconciler.wire.strict import MAX_DEPTH, parse
+from tests.kit.effort import times
 
 
 def call(**changes: Any) -> bytes:
@@ -185,7 +186,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(25))
 @given(JSON, st.booleans(), st.sampled_from([None, (", ", ": "), (",", ":"), (" , ", " : ")]))
 def test_any_value_is_read_however_it_is_written(
     value: Any, ascii_only: bool, separators: tuple[str, str] | None
@@ -204,7 +205,7 @@ def written_twice(value: Any, key: str, other: Any) -> str:
 SMALL = st.none() | st.integers(0, 9) | st.text(max_size=5) | st.lists(st.text(max_size=3), max_size=2)
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(25))
 @given(st.dictionaries(st.text(max_size=5), SMALL, min_size=1, max_size=5), st.data(), SMALL)
 def test_a_key_that_stands_twice_is_never_read(
     value: dict[str, Any], data: st.DataObject, other: Any
@@ -241,7 +242,7 @@ def test_a_line_is_checked_however_it_is_written(line: bytes, fault: str | None)
             parse(line)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(120))
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_reader_raise(line: bytes) -> None:
     assert decode(line) is not None
