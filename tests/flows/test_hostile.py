@@ -7,16 +7,19 @@ and the other agents are served meanwhile.
 import contextlib
 import json
 import os
+import re
 import socket
 import stat
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.kit import hostile_ends
 from tests.kit.house import House, house, wait_for
 
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(120)]
@@ -63,7 +66,7 @@ scope = [{{ path = "{inbox}", access = "write" }}]
 
 # Modes that have the connector started anew; each has its own instance: five such ends are a crash loop.
 BREAKING = ("flood-notes", "flood-asks", "flood-late", "endless-line", "much-garbage", "exit")
-SPOILT = ("bomb", "drip")  # what these leave behind disturbs later calls of their instance
+SPOILT = ("bomb", "drip", "ends")  # what these leave behind disturbs later calls of their instance
 
 
 def tool(name: str, **more: Any) -> dict[str, Any]:
@@ -146,6 +149,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         for name in ("clerk", "other", *SPOILT, *BREAKING):
             made.write(f"bindings/acme-{name}.toml", BINDING)
             made.write(f"agents/{name}.toml", AGENT.format(name=name, inbox=made.inbox))
+        made.write("bindings/acme-hog.toml", f"{BINDING}memoryBytes = 100_000_000\n")
+        made.write("agents/hog.toml", AGENT.format(name="hog", inbox=made.inbox))
         made.handler("lock", "add", "probe/v1")
         made.start()
         made.handler("apply", "--wait")
@@ -214,6 +219,58 @@ def test_what_hangs_or_drips_ends_with_its_time(place: House, name: str, mode: s
         began = time.monotonic()
         assert caller.ask(mode=mode) == UNAVAILABLE  # the drip alone would last for 24 s, a hang for ever
         assert time.monotonic() - began > 2.9
+
+
+BARE = (
+    '{"jsonrpc":"2.0","id":ID}',
+    '{"jsonrpc":"2.0","id":ID,"result":{"structuredContent":{"text":"x"}},"error":{"code":1,"message":"m"}}',
+    '{"jsonrpc":"2.0","id":ID,"result":{"structuredContent":{"text":"x","text":"y"}}}',
+    '{"jsonrpc":"2.0","id":ID,"result":[]}',
+    '{"jsonrpc":"2.0","id":ID,"result":' + "[" * 5000 + "]" * 5000 + "}",
+)
+AT_ONCE = (  # None: within its time, either way
+    *(("nan", "", UNAVAILABLE), ("separator", "", {"text": "a\u2028b\u2029c\x85d"})),
+    *(("bare", text, UNAVAILABLE) for text in BARE),
+    *(("flood-progress", "", None), ("stdout", "", None)),
+)
+IN_TURN = (("close", UNAVAILABLE), ("last-words", GOOD))
+
+
+def test_each_of_the_others_ends_as_it_must(place: House) -> None:
+    """On an instance of their own."""
+
+    def asked(mode: str, text: str) -> Any:
+        with contextlib.closing(Agent(place, "ends")) as one:
+            return one.ask(mode=mode, text=text)
+
+    with ThreadPoolExecutor(len(AT_ONCE)) as pool:
+        said = list(pool.map(lambda one: asked(*one[:2]), AT_ONCE))
+    for (mode, text, end), found in zip(AT_ONCE, said, strict=True):
+        assert found == end if end else found in (GOOD, UNAVAILABLE), (mode, text)
+    with contextlib.closing(Agent(place, "ends")) as caller:
+        for mode, end in IN_TURN:
+            assert caller.ask(mode=mode) == end, mode
+            wait_for(lambda: caller.ask(mode="good") == GOOD, f"it serves again, or still, after {mode}")
+        full = [words.split(":") for words in caller.ask(mode="fill")["text"].split()]
+        assert [(folder, errno) for folder, _, errno in full] == [
+            ("/tmp", "28"), ("/run/connector/out", "28"), ("/dev/shm", "28"),
+        ]  # fmt: skip
+        assert caller.ask(mode="freeze") == UNAVAILABLE
+    logs = [path.read_bytes() for path in (place.state / "logs").glob("acme-ends*")]
+    assert 0 < sum(map(len, logs)) <= 2**20 + 65536
+    assert not any(b"\x1b" in one for one in logs)
+
+
+def test_what_takes_memory_is_ended_at_its_bound(place: House) -> None:
+    with contextlib.closing(Agent(place, "hog")) as caller:
+        assert caller.ask(mode="hog") == UNAVAILABLE
+        wait_for(lambda: caller.ask(mode="good") == GOOD, "it serves again")
+
+
+def test_every_mode_of_the_kit_has_its_end() -> None:
+    source = (Path(__file__).parents[1] / "kit" / "hostile_connector.py").read_text()
+    modes = {name.replace("_", "-") for name in re.findall(r"def do_(\w+)", source)}
+    assert modes == hostile_ends.ENDS.keys()
 
 
 def test_processes_stay_inside_and_few(place: House) -> None:

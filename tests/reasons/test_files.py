@@ -9,8 +9,10 @@ import pytest
 
 from reconciler.control import inotify
 from reconciler.control.loop import Controller
+from reconciler.model.recipes import SandboxPolicy
 from reconciler.model.status import InstanceSeen
 from reconciler.runtime import limits
+from reconciler.runtime.walls import told
 from tests.control.test_loop import BINDING, CONFIG, House
 from tests.control.test_signed import key, listed
 from tests.kit.repos import Repo
@@ -215,12 +217,11 @@ def test_a_bound_that_this_machine_does_not_have_is_said(
 ) -> None:
     """An ordinary user without cgroups on a kernel before 5.14: nothing bounds the number of processes."""
     monkeypatch.setattr(limits, "_kernel", lambda: (5, 10))
-    walls = limits.Limits("t", proc=tmp_path / "nothing", root=False).walls()
+    walls = told(limits.Limits("t", proc=tmp_path / "nothing", root=False).walls(), SandboxPolicy())
 
     async def story(controller: Controller) -> None:
         (name,) = made.runtime.declared
         seen = InstanceSeen(str(name), "idle", pid=4711, started_at="2026-11-30T10:00:00.000Z", walls=walls)
-        monkeypatch.setattr(made.runtime, "observed", lambda: {seen.name: seen})
         monkeypatch.setattr(made.runtime, "observed", lambda: {seen.name: seen})
         controller.instance_changed(seen)
         await made.until(lambda: made.condition("binding", "a", "Contained") != {})

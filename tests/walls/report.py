@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.runtime import walls
-from tests.kit import nobody
+from tests.kit import hostile_ends, nobody
 from tests.walls import escapes, spellings, world
 from tests.walls.world import Row
 
@@ -114,7 +114,13 @@ def posture() -> str:
     return "| wall | what stands behind it | where it does not stand |\n| --- | --- | --- |\n" + "".join(rows)
 
 
-TABLES = {"attempts": documented, "walls": posture}
+def hostile() -> str:
+    """What a connector that means harm does to its agents: the kit's modes, and their ends."""
+    rows = [f"| {what} | {end} |\n" for what, end in hostile_ends.ENDS.values()]
+    return "| a connector that | ends as |\n| --- | --- |\n" + "".join(rows)
+
+
+TABLES = {"attempts": documented, "walls": posture, "hostile": hostile}
 
 
 def marks(name: str) -> tuple[str, str]:
