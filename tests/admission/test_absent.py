@@ -196,7 +196,7 @@ def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_noth
     files = interface() | bound() | AGENT
     first = build.admit(build.inventory(files, lock=("ocr/v1",)), {}, None, build.WHERE)
     assert first.selections["a"]
-    edited = files | binding("b", "c", 'conformance = { require = "live" }\n')
+    edited = files | bound(connector_more="[sandbox]\ngpu = true\n")
     now = build.inventory(edited, lock=("ocr/v1",), previous=first.inventory)
     then = build.admit(now, first.in_force, first, build.WHERE)
     assert ObjectRef(Kind.AGENT, "a") in then.retained
