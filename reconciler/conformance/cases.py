@@ -129,7 +129,9 @@ def read(suite: Mapping[str, Any], file: str) -> tuple[tuple[Case, ...], tuple[P
 
 
 def judge(case: Case, outcome: Outcome) -> tuple[str, ...]:
-    """The faults of an outcome, each one sentence; none: the case passes. Faults of time come last."""
+    """The faults of an outcome, each one sentence; none: the case passes. Faults of time come last. They say
+    what was expected, and of what came no more than its shape: ``shown`` is for whoever may see it.
+    """
     expect = case.expect
     faults: list[str] = []
     if expect.error is not None:
@@ -353,13 +355,13 @@ def _has_no_more(value: object, most: int) -> str:
 def _is_at_least(value: object, least: float) -> str:
     if not _is(value, "number"):
         return "is no number"
-    return "" if value >= least else f"is {value}, less than {least}"  # type: ignore[operator]
+    return "" if value >= least else f"is less than {least}"  # type: ignore[operator]
 
 
 def _is_at_most(value: object, most: float) -> str:
     if not _is(value, "number"):
         return "is no number"
-    return "" if value <= most else f"is {value}, more than {most}"  # type: ignore[operator]
+    return "" if value <= most else f"is more than {most}"  # type: ignore[operator]
 
 
 def _matches(value: object, pattern: str) -> str:
@@ -370,7 +372,7 @@ def _matches(value: object, pattern: str) -> str:
 
 def _is_equal(value: object, wanted: object) -> str:
     same = value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
-    return "" if same else f"is not {quoted(wanted)}"
+    return "" if same else f"is not {quoted(wanted) if isinstance(wanted, str) else json.dumps(wanted)}"
 
 
 def _is_of(value: object, kind: str) -> str:

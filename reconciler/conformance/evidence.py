@@ -27,10 +27,13 @@ _NOT_OF_MAKING = (
 def subject(recipe: Recipe, suites: Mapping[str, Mapping[str, bytes]]) -> EvidenceSubject:
     """What is examined when an instance of this recipe is; ``suites`` holds the files of each version.
 
-    Secrets count by slot and not by reference: a check that finds a key elsewhere proves the same.
+    Secrets count by slot and not by reference: a check that finds a key elsewhere proves the same. What says
+    nothing is left out, so that a recipe which can say more in a later release keeps its evidence.
     """
     making = {key: value for key, value in recipe.as_json().items() if key not in _NOT_OF_MAKING}
     making["secrets"] = sorted(use.slot for use in recipe.secrets)
+    making = {key: value for key, value in making.items() if value}
+    making["sandbox"] = {key: value for key, value in making["sandbox"].items() if value}
     return EvidenceSubject(
         connector=recipe.connector,
         connectorDigest=f"sha256:{recipe.code}",

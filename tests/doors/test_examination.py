@@ -68,7 +68,7 @@ def test_a_case_that_fails_is_told_with_what_came_back_and_nothing_of_that_is_ke
     told = json.loads(ran.out)
     failed = [one for one in told["results"] if one["verdict"] == "failed"]
     assert [one["name"] for one in failed] == ["a short text"]
-    assert failed[0]["faults"] == ["words is not '3'"]
+    assert failed[0]["faults"] == ["words is not 3"]
     assert '"words": 4' in failed[0]["came"]
     assert told["tiers"] == {"conformance": "failed", "certification": "never"}
     assert "counted" in ran.err  # the last lines of its log
@@ -77,7 +77,7 @@ def test_a_case_that_fails_is_told_with_what_came_back_and_nothing_of_that_is_ke
     assert "one two" not in evidence.model_dump_json()
     assert "4" not in json.dumps([one.faults for one in evidence.results])
     (failure,) = ElementTree.parse(place.root / "junit.xml").getroot().iter("failure")
-    assert failure.get("message") == "words is not '3'"
+    assert failure.get("message") == "words is not 3"
     assert '"words": 4' in (failure.text or "")
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import os
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -232,3 +234,14 @@ def test_what_cannot_be_built_anew_leaves_what_was_there(index: Path, tmp_path: 
         assert not made.intact(digest)
 
     asyncio.run(story())
+
+
+def test_what_a_killed_builder_left_goes_and_what_another_builds_now_stays(tmp_path: Path) -> None:
+    command = ["/bin/sh", "-c", "echo $$"]
+    ended = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    dead, alive = (tmp_path / f".making-{pid}-x" for pid in (ended, os.getppid()))
+    aside = tmp_path / ".making-going-x"
+    for folder in (dead, alive, aside):
+        folder.mkdir()
+    Environments(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [alive.name]
