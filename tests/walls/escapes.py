@@ -28,7 +28,7 @@ READ_ONLY, PROCESSES, CAPABILITY = "read-only mounts", "own processes", "no capa
 MODES, SCRATCH, FILES = "permissions", "bound on scratch space", "bound on open files"
 NO_CORE, DESCRIPTORS = "no core files", "no inherited descriptors"
 IDENTITY, OTHER_ROOT = "no other user", "own root"
-PROXY = "egress proxy"
+PROXY, GATE = "egress proxy", "gate"
 
 # How each wall shows itself to who runs into it.
 SEEN: dict[str, tuple[str, ...]] = {
@@ -45,7 +45,8 @@ SEEN: dict[str, tuple[str, ...]] = {
     FILES: ("EMFILE",),
     NO_CORE: ("no core",),
     DESCRIPTORS: ("EBADF", "ENOENT"),
-    PROXY: ("403", "400", "502", "closed"),
+    PROXY: ("403", "400", "closed"),
+    GATE: ("unlisted", "request", "address"),
 }
 
 
@@ -645,6 +646,50 @@ def _(given: Given) -> object:
 @attempt("a number in place of an address", OUT, PROXY)
 def _(given: Given) -> object:
     return connect_to("2130706433:443")
+
+
+# the gate, where plain requests go; what it refuses says why in a header
+
+AT_GATE = "through the gate"
+
+
+def requested(data: bytes) -> str:
+    """What the gate says to a request: raises what it refused it for."""
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(20)
+        one.connect(os.environ["HANDLER_GATE_SOCKET"])
+        one.sendall(data)
+        head = b""
+        while b"\r\n\r\n" not in head and (more := one.recv(4096)):
+            head += more
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"x-handler-refused: "):
+            raise Stopped(line.partition(b": ")[2].decode())
+    return head[:80].decode("latin-1")
+
+
+LISTED_HOST = b"Host: api.example.com\r\n"
+REQUESTS = {
+    "a request to a host that is not listed":
+        b"GET https://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    "one to the listed host at another port":
+        b"GET https://api.example.com:8443/ HTTP/1.1\r\nHost: api.example.com:8443\r\n\r\n",
+    "one to a server of this machine": b"GET http://127.0.0.1:80/ HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n",
+    "one to a cloud's metadata": b"GET http://169.254.169.254/ HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n",
+    "one whose Host names another": b"GET https://api.example.com/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    "one by plain http to a name": b"GET http://api.example.com/ HTTP/1.1\r\n" + LISTED_HOST + b"\r\n",
+    "one with user information": b"GET https://x@api.example.com/ HTTP/1.1\r\n" + LISTED_HOST + b"\r\n",
+    "one with two lengths":
+        b"POST /a HTTP/1.1\r\n" + LISTED_HOST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "one with a length and chunks":
+        b"POST /a HTTP/1.1\r\n" + LISTED_HOST + b"Content-Length: 3\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "one that ends its path early":
+        b"GET /a HTTP/1.1\r\nX: HTTP/1.1\n" + LISTED_HOST + b"Host: evil.example\r\n\r\n",
+    "a tunnel": b"CONNECT api.example.com:443 HTTP/1.1\r\nHost: api.example.com:443\r\n\r\n",
+}  # fmt: skip
+for _words, _data in REQUESTS.items():
+    attempt(_words, AT_GATE, GATE)(lambda given, data=_data: requested(data))
 
 
 def ventured(words: str, given: Given) -> dict[str, str]:

@@ -65,7 +65,16 @@ def table(half: Half) -> Iterator[str]:
 
 
 GROUPS = (
-    *(escapes.NET, escapes.OUT, escapes.REACH, escapes.READ, escapes.WRITE, escapes.KILL, escapes.RIGHTS),
+    *(
+        escapes.NET,
+        escapes.OUT,
+        escapes.AT_GATE,
+        escapes.REACH,
+        escapes.READ,
+        escapes.WRITE,
+        escapes.KILL,
+        escapes.RIGHTS,
+    ),
     *(escapes.SPACES, escapes.KERNEL, escapes.BOUNDS),
 )
 

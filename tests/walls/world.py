@@ -39,8 +39,9 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "mcp": {"command": ("python", "escapes.py", "stdio"), "entry": ""},
 }
 RUNTIMES = tuple(PROGRAMS)
-INSIDE = tuple(words for words, one in escapes.ATTEMPTS.items() if one.group != escapes.OUT)
-THROUGH = tuple(words for words, one in escapes.ATTEMPTS.items() if one.group == escapes.OUT)
+WAYS = (escapes.OUT, escapes.AT_GATE)
+INSIDE = tuple(words for words, one in escapes.ATTEMPTS.items() if one.group not in WAYS)
+THROUGH = tuple(words for words, one in escapes.ATTEMPTS.items() if one.group in WAYS)
 
 
 @dataclass(frozen=True)
@@ -130,9 +131,10 @@ async def stage(base: Path) -> AsyncIterator[Rig]:
     journal = Journal(base, time.time)
     leaving = Leaving(journal, partial(Proxy, resolve=resolve, dial=dial))
     try:
-        async with rig(base, way_out=leaving.serve) as made:
+        async with rig(base, way_out=leaving.serve, gate=leaving.serve_gate) as made:
             yield made
     finally:
+        await leaving.close()
         journal.close()
         server.close()
 
