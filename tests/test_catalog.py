@@ -132,8 +132,22 @@ def test_every_connectors_settings_say_what_they_do() -> None:
 def test_the_example_configuration_is_admitted_without_a_problem_anywhere() -> None:
     judged = admission(tree(EXAMPLE).files)
     assert [(str(one.at), one.code, one.what) for one in judged.problems] == []
-    assert not judged.absent
+    assert [str(ref) for ref in judged.absent] == ["interface/send-email/v1"]  # effects are not built
     assert not judged.retained
+
+
+def test_an_agent_that_selects_what_has_an_effect_is_refused_in_words() -> None:
+    binding = """
+apiVersion = "handler.binding/v1"
+connector = "email-smtp"
+settings = { server = "mail.example.com:465", sender = "ada@example.com", recipients = "*" }
+"""
+    agent = 'apiVersion = "handler.agent/v1"\nservices = { send-email = "mail" }\n'
+    judged = admission({"bindings/mail.toml": binding.encode(), "agents/a.toml": agent.encode()})
+    (problem,) = judged.problems
+    assert problem.code == "A223"
+    assert "effect is not built in this release" in problem.what
+    assert ObjectRef(Kind.AGENT, "a") not in judged.in_force
 
 
 def test_the_example_shows_two_versions_and_both_ways_to_choose_an_engine() -> None:

@@ -1,0 +1,54 @@
+"""Sends email: the tool of the send-email interface over ``message`` (what) and ``sending`` (how)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import message
+import sending
+from handler_connector import Failure, secret, serve
+
+if TYPE_CHECKING:
+    from handler_connector import Call
+
+
+def send(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    """``send_email_message``: one message, to everyone or, where one is not permitted, to nobody."""
+    to = message.recipients(arguments)
+    if message.unpermitted(to, os.environ["SMTP_RECIPIENTS"]):
+        raise Failure("refused", "a recipient is not among those of settings.recipients")
+    sender = os.environ["SMTP_SENDER"]
+    mail = message.compose(arguments, sender, os.environ.get("SMTP_SENDER_NAME", ""))
+    if call.cancelled.is_set():
+        raise Failure("unavailable", "cancelled")
+    try:
+        sent = asyncio.run(sending.send(_server(), sender, to, mail.as_bytes()))
+    except sending.NobodyError:
+        raise Failure("invalid_recipient", "the server refuses every recipient") from None
+    except sending.TooLargeError:
+        raise Failure("too_large", "the server takes no message of that size") from None
+    except sending.UnsentError as fault:
+        raise Failure("unavailable", str(fault)) from None
+    except sending.UnknownError as fault:
+        raise Failure("outcome_unknown", f"the connection ended after the message: {fault}") from None
+    return {"messageId": str(mail["Message-ID"]), "accepted": sent.accepted, "rejected": sent.rejected}
+
+
+def _server() -> sending.Server:
+    host, _, port = os.environ["SMTP_SERVER"].rpartition(":")
+    host = host.strip("[]")
+    return sending.Server(
+        host=host,
+        port=int(port),
+        security=os.environ.get("SMTP_SECURITY") or "tls",
+        name=os.environ.get("SMTP_SERVER_NAME") or host,
+        user=os.environ.get("SMTP_USER", ""),
+        password=secret("password"),
+    )
+
+
+if __name__ == "__main__":
+    serve({"send_email_message": send})
