@@ -118,6 +118,18 @@ def egress_names_exact_hosts(view: View, connector: Resource[Connector]) -> Iter
         yield replace(doubted, severity=Severity.WARNING)
 
 
+def address_names_a_server(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """A remote server's address names a host that can be reached."""
+    if connector.spec.url is None:
+        return
+    try:
+        hosts.of_address(connector.spec.url)
+    except ValueError as fault:
+        what = f"{quoted(connector.spec.url)} is no address that can be reached"
+        mend = "write an address like 'https://mcp.example.com/mcp'"
+        yield problem(connector, ("url",), "C235", Words(what, str(fault), mend))
+
+
 def something_is_implemented(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """A connector fulfils an interface; only a wrapped MCP server may wait for one."""
     if connector.spec.implements or runtime(connector) in _WRAPS:
@@ -221,6 +233,7 @@ RULES = (
     entry_lies_inside,
     requirements_are_hashed,
     egress_names_exact_hosts,
+    address_names_a_server,
     *commands.RULES,
     *mappings.RULES,
     *slots.RULES,

@@ -18,11 +18,12 @@ MAX_EXPRESSION = 4096  # characters
 FUNCTIONS = ("file", "data_url", "save", "parse_json")
 _SHAPES = ("input", "output")
 _DIALECT = ("operation", "needs")
+_WRAPPED = ("mcp", "remote")
 
 
 def tools_are_covered(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """Each tool of each implemented version has its table, and no table is of another tool."""
-    if connector.spec.runtime != "mcp":
+    if connector.spec.runtime not in _WRAPPED:
         return
     known = _tools(view, connector)
     for name in sorted(known.keys() - connector.spec.tool.keys()):
@@ -44,7 +45,7 @@ def tools_are_covered(view: View, connector: Resource[Connector]) -> Iterator[Pr
 
 def expressions_run(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """Each ``input`` and ``output`` is JMESPath of known functions; the keys of dialects stay away."""
-    if connector.spec.runtime != "mcp":
+    if connector.spec.runtime not in _WRAPPED:
         return
     for name, mapping in connector.spec.tool.items():
         for key in _SHAPES:
@@ -63,7 +64,7 @@ def _of_dialects(connector: Resource[Connector], name: str, mapping: ToolMapping
     for key in _DIALECT:
         if getattr(mapping, key):
             words = Words(
-                f"{quoted(key)} says nothing to runtime mcp",
+                f"{quoted(key)} says nothing to runtime {connector.spec.runtime}",
                 f"{quoted(key)} belongs to runtime dialect",
                 f"delete {quoted(key)}",
             )
@@ -72,7 +73,7 @@ def _of_dialects(connector: Resource[Connector], name: str, mapping: ToolMapping
 
 def errors_are_listed(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """A code that an error becomes is one that the interface lists, or ``unavailable``."""
-    if connector.spec.runtime != "mcp":
+    if connector.spec.runtime not in _WRAPPED:
         return
     known = _tools(view, connector)
     for name, mapping in connector.spec.tool.items():

@@ -224,7 +224,8 @@ class Gate:
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
-                raise _Over("failed", "left", "the connector left before its answer came")
+                verdict: Verdict = "allowed" if turn.begun else "failed"
+                raise _Over(verdict, "left", "the connector left before the end of its answer")
             sending.result()
         finally:
             for task in (sending, leaving):

@@ -20,7 +20,7 @@ from handler_connector import running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from handler_connector import Call
@@ -82,14 +82,20 @@ def opened(  # noqa: PLR0913 - as above
     *,
     timeout: float | None = None,
     call: Call | None = None,
+    begun: Callable[[socket.socket], None] | None = None,
 ) -> Any:
-    """As ``request``, with the answer as ``http.client`` has it, to be read as it comes; close it."""
+    """As ``request``, with the answer as ``http.client`` has it, to be read as it comes; close it.
+
+    ``begun`` gets the socket before anything is sent: whoever shuts it down ends the request.
+    """
     connection = http.client.HTTPConnection("gate")
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.settimeout(timeout)
     call = call or running()
     try:
         connection.sock.connect(os.environ.get("HANDLER_GATE_SOCKET", ""))
+        if begun is not None:
+            begun(connection.sock)
         connection.putrequest(method, url, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", url.partition("://")[2].partition("/")[0].partition("?")[0])
         for name, value in (headers or {}).items():

@@ -49,6 +49,18 @@ class Target:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def of_address(url: str) -> Target:
+    """Whom an ``https`` or ``http`` address names; ValueError, as a clause, for what is more or less."""
+    scheme, _, rest = url.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if scheme not in ("https", "http") or not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError("it is no plain https address")
+    if "@" in authority or "#" in rest:
+        raise ValueError("an address has no user and no fragment")
+    has_port = re.search(r":[0-9]*$", authority) is not None
+    return Target.parse(authority if has_port else f"{authority}:{443 if scheme == 'https' else 80}")
+
+
 class Allow:
     """An allow-list: nothing in it allows nothing."""
 

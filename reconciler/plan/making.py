@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from reconciler.admission import connectors
 from reconciler.admission.view import inside
 from reconciler.model import places
+from reconciler.model.hosts import of_address
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
@@ -58,7 +59,7 @@ def base(connector: Resource[Connector]) -> Base:
         runtime=connectors.runtime(connector) or "",
         entry=connectors.entry(connector),
         environment=hashlib.sha256(lock).hexdigest() if lock is not None else "",
-        egress=tuple(sorted(connector.spec.egress)),
+        egress=tuple(sorted(_reached(connector.spec))),
         sandbox=SandboxPolicy(
             programs=tuple(sorted(needs.programs)),
             read=tuple(sorted(needs.read)),
@@ -141,6 +142,12 @@ def _formed(binding: Binding, connector: Connector) -> Iterator[tuple[str, place
         value = binding.settings.get(key, setting.default)
         if setting.format is not None and isinstance(value, str):
             yield key, setting.format, value
+
+
+def _reached(connector: Connector) -> set[str]:
+    """What a connector lists, and the server that it is, where it is one elsewhere."""
+    own = {str(of_address(connector.url))} if connector.url else set()
+    return {*connector.egress, *own}
 
 
 def _egress(listed: tuple[str, ...], binding: Binding, connector: Connector) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """What runs inside a sandbox, by runtime: the file that our boot executes, its arguments, what it needs.
 
 A python connector is its own file. A script of deno's or a program that listens on a path (``command``) runs
-behind the kit's launcher, a server of standard input and output (``mcp``) behind its wrapper. The first word
+behind the kit's launcher, a server of standard input and output (``mcp``) behind its wrapper; of a server
+that is elsewhere (``remote``) only the wrapper runs. The first word
 of a command is ``python`` (the sandbox's interpreter), a script of the connector's own environment, a file of
 its folder, an absolute path below ``sandbox.read``, or a program of the system: never looked up in a person's
 PATH.
@@ -15,7 +16,7 @@ from reconciler.model.recipes import Recipe
 from reconciler.runtime import host
 from reconciler.runtime.sandbox import GATE, Need
 
-RUNTIMES = ("python", "command", "mcp", "deno", "image")
+RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote")
 _BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.py"}
 _PYTHON = ("python", "python3")
 _LAUNCHER = _BEHIND["command"]
@@ -41,6 +42,8 @@ def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
         return _deno(recipe)
     if recipe.runtime == "image":
         return Launch(_LAUNCHER)  # ``strangers`` says what the image runs
+    if recipe.runtime == "remote":
+        return Launch("/kit/handler_remote.py")
     if recipe.runtime not in _BEHIND:
         return Launch(recipe.entry)
     first, needs = _program(recipe, code, environment)

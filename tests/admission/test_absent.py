@@ -36,7 +36,7 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 
 # what is written, the object, the key that the condition names; serving without it would be wrong
 NEEDED = [
-    (bound(top='runtime = "remote"\nurl = "https://mcp.example.com/mcp"\n'), "connector/c", "runtime"),
+    (bound(top='runtime = "dialect"\nprofiles = ["a/b"]\n'), "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (bound('cassette = { mode = "replay", path = "c.jsonl" }\n'), "binding/b", "cassette"),
     (

