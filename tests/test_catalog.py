@@ -11,10 +11,12 @@ import tomli
 from reconciler.admission import frozen
 from reconciler.admission.admit import Admission, admit
 from reconciler.config import load, lock
-from reconciler.conformance import cases
+from reconciler.config.evidence import Evidence
+from reconciler.conformance import cases, evidence
 from reconciler.model.contract import ROUTER_CODES
 from reconciler.model.inventory import Layer, Lock, Resource, Tree
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
+from reconciler.model.recipes import folder_digest
 from reconciler.model.resources import Interface
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -192,3 +194,18 @@ def test_changing_one_byte_of_a_published_version_is_refused() -> None:
     )
     refused = judged.refused[ObjectRef(Kind.INTERFACE, "ocr/v1")]
     assert [one.reason for one in refused] == ["FrozenModified"]
+
+
+def test_the_evidence_beside_a_connector_is_whole_passed_and_about_what_ships() -> None:
+    """One that was changed is checked anew: handler connector check NAME --certify --record."""
+    for file in sorted(CATALOG.glob("connectors/*/evidence/*.json")):
+        found = Evidence.model_validate_json(file.read_bytes())
+        connector = shipped().inventory.connector(file.parents[1].name)
+        assert connector is not None
+        assert (found.tiers.conformance, found.tiers.certification) == ("passed", "passed"), file
+        assert evidence.is_whole(found), file
+        assert found.subject.connector_digest == f"sha256:{folder_digest(connector.files)}", file
+        interfaces = {name: shipped().inventory.interface(name) for name in connector.spec.implements}
+        suites = {name: evidence.suite_digest(one.files) for name, one in interfaces.items() if one}
+        assert found.subject.suites == suites, file
+    assert (CATALOG / "connectors/ocr-tesseract/evidence").is_dir()

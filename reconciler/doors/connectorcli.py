@@ -16,6 +16,7 @@ def _connector() -> None:
 @_connector.command("check")
 @click.argument("connector", metavar="CONNECTOR")
 @click.option("--binding", default="", help="Examine it as this binding configures it.")
+@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A setting, where no binding is.")
 @click.option("--live", is_flag=True, help="Let it reach what its egress lists: fixtures leave this machine.")
 @click.option("--certify", is_flag=True, help="Also kill it, silence it, cut it off: it must come back.")
 @click.option("--case", "names", multiple=True, metavar="NAME", help="These cases alone; no evidence then.")
@@ -23,12 +24,13 @@ def _connector() -> None:
 @click.option("--record", is_flag=True, help="Also write the evidence beside the connector, to be committed.")
 @click.option("--allow-effects", is_flag=True, help="Also ask cases that cost or change something.")
 @click.pass_obj
-def _check(settings: usage.Settings, /, connector: str, binding: str, **given: Any) -> int:
+def _check(settings: usage.Settings, /, connector: str, binding: str, **options: Any) -> int:
     """Ask CONNECTOR every case of every interface version that it implements, and keep the evidence.
 
     The calls go through a router and a sandbox of its own: no controller is needed, and none is disturbed.
-    Without --binding it is examined with the defaults of its settings; one that needs secrets or settings is
-    examined as its only binding has it. Whatever lists egress is examined with --live alone.
+    Without --binding it is examined with the defaults of its settings and what --set gives; one that needs
+    secrets or other settings is examined as its only binding has it. Whatever lists egress is examined with
+    --live alone.
 
     \b
       handler connector check ocr-rapid --certify
@@ -41,12 +43,13 @@ def _check(settings: usage.Settings, /, connector: str, binding: str, **given: A
     wish = examination.Wish(
         connector,
         binding.removeprefix("binding/"),
-        given["names"],
-        given["junit"],
-        live=given["live"],
-        certify=given["certify"],
-        record=given["record"],
-        effects=given["allow_effects"],
+        options["names"],
+        options["junit"],
+        options["given"],
+        live=options["live"],
+        certify=options["certify"],
+        record=options["record"],
+        effects=options["allow_effects"],
     )
     return examination.run(settings, wish)
 

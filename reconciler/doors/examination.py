@@ -7,6 +7,7 @@ check; evidence holds none of it.
 import json
 import os
 import platform
+import re
 import signal
 import sys
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ SKIPPED = 77
 _PLAIN = "handler-check"  # the binding that is made where none is named
 _NO_SECRET = ("SecretUnresolved", "SecretTimeout")
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("-", "yellow")}
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+_SCALAR = re.compile(r"true|false|-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?")
 _CAME = 600  # characters of an answer that are shown
 
 
@@ -47,6 +50,7 @@ class Wish:
     binding: str
     cases: tuple[str, ...]
     junit: str
+    given: tuple[str, ...]  # settings, as KEY=VALUE
     live: bool
     certify: bool
     record: bool
@@ -59,6 +63,8 @@ class _Skipped(Exception):  # noqa: N818 - a verdict in words
 
 def run(settings: Settings, wish: Wish) -> int:
     """Examine, tell, keep; the exit code. Raises ``Stopped`` where nothing can be examined."""
+    if wish.binding and wish.given:
+        raise usage.Usage("--set is for a connector without a binding: write it into the binding")
     if wish.record and wish.cases:
         raise usage.Usage("--record keeps evidence of a whole check, and --case asks for a part of one")
     root = folders.configuration(settings.config)
@@ -92,7 +98,7 @@ def _chosen(settings: Settings, look: offline.Look, wish: Wish) -> tuple[offline
         return look, wish.binding
     if ref not in admission.in_force:
         raise Stopped(_why_not(settings, look, ref))
-    text = f'apiVersion = "handler.binding/v1"\nconnector = "{wish.connector}"\n'
+    text = f'apiVersion = "handler.binding/v1"\nconnector = "{wish.connector}"\n{_settings(wish.given)}'
     plain = look.with_file(f"bindings/{_PLAIN}.toml", text.encode())
     made = ObjectRef(Kind.BINDING, _PLAIN)
     if made in plain.admission.in_force:
@@ -102,11 +108,23 @@ def _chosen(settings: Settings, look: offline.Look, wish: Wish) -> tuple[offline
         for one in admission.in_force.values()
         if isinstance(one.spec, Binding) and one.spec.connector == wish.connector
     )
-    if len(users) == 1:
+    if len(users) == 1 and not wish.given:
         return look, users[0]
     needs = "; ".join(problem.what for problem in plain.admission.refused.get(made, ()))
     mend = f"name one with --binding: {', '.join(users)}" if users else "write a binding, and name it"
     raise Stopped(f"connector '{wish.connector}' cannot be examined by itself: {needs}; {mend}")
+
+
+def _settings(given: tuple[str, ...]) -> str:
+    """Settings as a binding has them; a value that is no number and no truth value is a text."""
+    lines = []
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or not _KEY.fullmatch(key):
+            raise usage.Usage(f"--set wants KEY=VALUE, not '{one}'")
+        word = value if _SCALAR.fullmatch(value) else json.dumps(value)
+        lines.append(f"settings.{key} = {word}\n")
+    return "".join(lines)
 
 
 def _why_not(settings: Settings, look: offline.Look, ref: ObjectRef) -> str:

@@ -84,10 +84,10 @@ def test_a_case_that_fails_is_told_with_what_came_back_and_nothing_of_that_is_ke
 @pytest.mark.flow
 def test_a_part_of_a_check_leaves_no_evidence(place: World) -> None:
     before = kept(place)
-    ran = check(place, "--case", "no file at all", "-o", "json")
+    ran = check(place, "--case", "a short text", "-o", "json", "--set", "wrong=true")
     told = json.loads(ran.out)
-    assert ran.code == 0
-    assert [one["name"] for one in told["results"]] == ["no file at all"]
+    assert ran.code == 1
+    assert [(one["name"], one["faults"]) for one in told["results"]] == [("a short text", ["words is not 3"])]
     assert "fingerprint" not in told
     assert kept(place) == before
 
@@ -118,6 +118,21 @@ def test_what_cannot_be_examined_is_said(place: World, words: tuple[str, ...], c
     assert said in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--set", "wrong"), "--set wants KEY=VALUE, not 'wrong'"),
+        (("--set", "a.b=1"), "--set wants KEY=VALUE, not 'a.b=1'"),
+        (("--set", "wrong=1", "--binding", "mine"), "--set is for a connector without a binding"),
+        (("--set", "rwong=true"), "'rwong' is not a setting of connector/counter"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(place: World, words: tuple[str, ...], said: str) -> None:
+    ran = check(place, *words)
+    assert ran.code == 2
+    assert said in ran.err
+
+
 def edit(world: World, path: str, old: str, new: str) -> None:
     file: Path = world.config / path
     text = file.read_text()
@@ -133,6 +148,7 @@ def test_one_that_reaches_out_is_skipped_without_live(world: World) -> None:
     assert ran.err == (
         "handler: skipped: it reaches example.com:443: with --live the fixtures of its cases are sent there\n"
     )
+    assert not (world.state / "evidence").exists()
 
 
 def test_one_that_needs_settings_is_examined_as_its_only_binding_has_it_or_as_one_is_named(
