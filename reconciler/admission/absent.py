@@ -24,7 +24,7 @@ _CODES = {
     Kind.AGENT: "A290",
     Kind.CONFIG: "S290",
 }
-_BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote")
+_BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached")
 
 
 @dataclass(frozen=True, slots=True)

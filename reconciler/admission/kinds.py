@@ -6,9 +6,11 @@ What a runtime can never do is said where a connector is written, not when it st
 from collections.abc import Iterator
 
 from reconciler.admission import connectors
+from reconciler.admission.scopes import overlaps, plain
 from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, inside
 from reconciler.model.inventory import Resource
+from reconciler.model.names import InterfaceRef
 from reconciler.model.problems import Problem, quoted
 from reconciler.model.resources import Connector
 
@@ -48,4 +50,39 @@ def an_image_brings_its_own(view: View, connector: Resource[Connector]) -> Itera
         yield problem(connector, ("runtime",), "C236", words)
 
 
-RULES = (*connectors.RULES, deno_reads_no_descriptor, an_image_brings_its_own)
+def what_is_attached_is_left_alone(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """An absolute path outside of the product's folders; nothing is handed to what runs there already."""
+    if connectors.runtime(connector) != "attached":
+        return
+    spec, path = connector.spec, connector.spec.socket or "/x"
+    if not path.startswith("/") or not plain(path) or overlaps(path, view.where.forbidden):
+        words = Words(
+            f"{quoted(path)} is no socket that can be attached",
+            "it is a whole path, and none of Handler's own sockets",
+            "write one like '/run/user/1000/app.sock'",
+        )
+        yield problem(connector, ("socket",), "C237", words)
+    for key, used in (
+        ("egress", spec.egress),
+        ("secretSlots", spec.secret_slots),
+        ("settings", spec.settings),
+    ):
+        if used:
+            words = Words(
+                f"{quoted(key)} says nothing to runtime attached",
+                "what is attached runs already: nothing is handed to it, and nothing holds it back",
+                f"delete {quoted(key)}",
+            )
+            yield problem(connector, (key,), "C238", words, on_key=True)
+    for version in dict.fromkeys(spec.implements):
+        contract = view.contract(InterfaceRef.parse(version))
+        if contract is not None and any(tool.files for tool in contract.tools.values()):
+            words = Words(
+                f"{version} has tools that take or write files",
+                "files are handed over inside a sandbox, and what is attached has none",
+                "run it as a connector of another runtime",
+            )
+            yield problem(connector, ("implements",), "C239", words)
+
+
+RULES = (*connectors.RULES, deno_reads_no_descriptor, an_image_brings_its_own, what_is_attached_is_left_alone)

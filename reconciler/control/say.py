@@ -270,6 +270,9 @@ def _contained(running: list[InstanceSeen], failed: list[InstanceSeen]) -> Itera
     """Whether what runs is walled in; a wall that does not stand at all lets nothing run."""
     if unwalled := [one for one in failed if one.reason == "SandboxUnavailable"]:
         yield Condition("Contained", "False", "SandboxUnavailable", unwalled[0].message)
+    elif any(one.walls.get("sandbox") == "none" for one in running):
+        words = "it is attached: it runs outside of any sandbox, with all that its user may do"
+        yield Condition("Contained", "False", "Uncontained", words)
     elif missing := [
         word for wall, word in _BOUNDS.items() if any(one.walls.get(wall) == "none" for one in running)
     ]:

@@ -71,6 +71,7 @@ class Recipe:
     max_concurrent_calls: int = 8
     ready_timeout_s: float = 30
     command: tuple[str, ...] = ()  # of a program that is not the connector's own entry
+    socket: str = ""  # absolute path of what is attached
     image: str = ""  # name@sha256:… of the OCI image that it is
     folders: tuple[tuple[str, str], ...] = ()  # a setting's key and the folder it names, as written, sorted
 
@@ -79,8 +80,9 @@ class Recipe:
         value: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS[Recipe]}
         if not self.command:
             del value["command"]  # a recipe without one keeps the name that it always had
-        if not self.image:
-            del value["image"]
+        for name in ("image", "socket"):
+            if not value[name]:
+                del value[name]
         if not self.folders:
             del value["folders"]
         else:

@@ -100,6 +100,7 @@ def recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Rec
         ready_timeout_s=offer.ready.timeout_seconds,
         command=offer.command or (),
         image=offer.image or "",
+        socket=offer.socket or "",
         folders=tuple(sorted((key, path) for key, form, path in _formed(spec, offer) if form == "folder")),
     )
 

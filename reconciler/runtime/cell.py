@@ -39,12 +39,13 @@ class Endpoint:
     ended: asyncio.Future[str]  # resolves to "exit 1" or "signal 9"
     folder: int
     echoes: Callable[[bytes], bool] | None = None  # whether a line holds a secret that it was given
+    name: str = _SOCKET  # of the socket in ``folder``
 
     def connect(self) -> socket.socket:
         """A connected, non-blocking socket; OSError when the process has ended."""
         if self.ended.done():
             raise ConnectionRefusedError("the connector has ended")
-        return sockets.connect(self.folder, _SOCKET)
+        return sockets.connect(self.folder, self.name)
 
     def close(self) -> None:
         """Let go of the descriptors; once."""

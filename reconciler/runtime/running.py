@@ -22,13 +22,13 @@ from reconciler.model.recipes import Recipe
 from reconciler.model.secrets import Filled
 from reconciler.model.status import InstanceSeen, Reason
 from reconciler.runtime import cell, gating, host, instance, programs, sandbox, strangers
+from reconciler.runtime.attached import WALLS, Attachment, attached
 from reconciler.runtime.cell import Cell, Endpoint, Site
-from reconciler.runtime.environments import Environments, NotBuiltError
+from reconciler.runtime.environments import NotBuiltError
 from reconciler.runtime.gating import Gated, GateFor, no_gate
 from reconciler.runtime.identities import Identities
-from reconciler.runtime.images import Images
+from reconciler.runtime.laying import Store
 from reconciler.runtime.limits import Limits
-from reconciler.runtime.objects import Objects
 from reconciler.runtime.process import NotStartedError
 from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
@@ -67,9 +67,7 @@ class Workshop:
     run: Path  # <run>/i
     owner: str
     kit: Path
-    objects: Objects
-    environments: Environments
-    images: Images
+    store: Store
     identities: Identities
     limits: Limits
     walls: Callable[[], asyncio.Future[Walls]]
@@ -93,7 +91,7 @@ class Running:
         self._loop = asyncio.get_running_loop()
         self._state = instance.State()
         self._walls: Mapping[str, str] = {}
-        self._cell: Cell | None = None
+        self._cell: Cell | Attachment | None = None
         self._outlived: list[Endpoint] = []  # of ended processes, while calls hold the instance
         self._blame: tuple[Reason | None, str] | None = None  # why we end the process ourselves
         self.stale = False  # its process is to be replaced by another once no call needs it
@@ -113,18 +111,10 @@ class Running:
 
     def prepare(self) -> None:
         """Begin to install what it needs, in the background."""
-        if self._lacks():
+        if self._shop.store.lacks(self.recipe):
             self._become(self._state.building("what it needs is being installed"))
             self._building = self._loop.create_task(self._build())
             self._building.add_done_callback(self._build_is_over)
-
-    def _lacks(self) -> bool:
-        """Whether something has to be installed or unpacked first."""
-        recipe, shop = self.recipe, self._shop
-        return bool(
-            (recipe.environment and shop.environments.path(recipe.environment) is None)
-            or (recipe.image and shop.images.unpacked(recipe.image) is None)
-        )
 
     async def ready(self) -> Endpoint:
         """The running process, started when needed, once for all who ask; raises Unready."""
@@ -259,7 +249,7 @@ class Running:
         """Install the environment, again and again until that works: its cause may go without any edit."""
         while True:
             try:
-                await self._install()
+                await self._shop.store.lay(self.recipe, self._told)
                 break
             except (NotBuiltError, OSError) as fault:
                 message = f"cannot install what it needs: {fault}"
@@ -267,15 +257,6 @@ class Running:
             await asyncio.sleep(max(_REBUILD_S, self._state.wait_s(self._loop.time())))
             self._become(self._state.building(self._state.message))
         self._become(self._state.built())
-
-    async def _install(self) -> None:
-        recipe, shop = self.recipe, self._shop
-        if recipe.image and shop.images.unpacked(recipe.image) is None:
-            await shop.images.unpack(recipe.image)
-        if recipe.environment:
-            code = shop.objects.path(recipe.code)
-            lock = (code / "requirements.lock").read_bytes() if code else b""
-            await shop.environments.build(recipe.environment, lock, self._told)
 
     def _build_is_over(self, task: asyncio.Task[None]) -> None:
         """A fault of ours is a failure that is seen, not an installation that never ends."""
@@ -299,17 +280,7 @@ class Running:
             raise Unready(self._state.reason or "Starting", words)
         await asyncio.sleep(wait_s)
         try:
-            standing = (await asyncio.shield(self._shop.walls())).standing
-            self._walls = told(standing, self.recipe.sandbox)
-            filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
-            inside = tuple(one for one in filled if one.use.via != "gate")
-            place, machine = self._place()
-            place = replace(place, secrets=inside)
-            self.marks = {one.use.slot: one.value.fingerprint for one in filled}
-            self.resolved_at = self._loop.time()
-            self._become(self._state.started(self._loop.time()))
-            self._echoed = False
-            made = await cell.opened(replace(self._site(filled), machine=machine), place, self.recipe.sandbox)
+            made = await self._opened()
         except Unresolved as fault:
             self._shop.revoke(self.recipe, fault)
             raise self._refuse(fault.reason, str(fault)) from None
@@ -325,7 +296,26 @@ class Running:
             raise
         return self._stands(made)
 
-    def _stands(self, made: Cell) -> Endpoint:
+    async def _opened(self) -> Cell | Attachment:
+        """Its process, started, or found where it is attached."""
+        if self.recipe.socket:
+            made = attached(self.recipe.socket, self._shop.run / self.name)
+            self._walls = WALLS
+            self._become(self._state.started(self._loop.time()))
+            return made
+        standing = (await asyncio.shield(self._shop.walls())).standing
+        self._walls = told(standing, self.recipe.sandbox)
+        filled = await self._shop.secrets.resolve(self.recipe.secrets) if self.recipe.secrets else ()
+        inside = tuple(one for one in filled if one.use.via != "gate")
+        place, machine = self._place()
+        place = replace(place, secrets=inside)
+        self.marks = {one.use.slot: one.value.fingerprint for one in filled}
+        self.resolved_at = self._loop.time()
+        self._become(self._state.started(self._loop.time()))
+        self._echoed = False
+        return await cell.opened(replace(self._site(filled), machine=machine), place, self.recipe.sandbox)
+
+    def _stands(self, made: Cell | Attachment) -> Endpoint:
         self._cell, self._vanished = made, False
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         made.process.ended.add_done_callback(self._on_end)
@@ -366,10 +356,10 @@ class Running:
         recipe, shop = self.recipe, self._shop
         if recipe.runtime not in programs.RUNTIMES or recipe.sandbox.gpu:
             raise ValueError("connectors of this runtime, or that need a GPU, are not built yet")
-        code = shop.objects.path(recipe.code)
+        code = shop.store.objects.path(recipe.code)
         if code is None:
             raise ValueError("its pinned code is gone: apply the configuration again")
-        environment = shop.environments.path(recipe.environment) if recipe.environment else None
+        environment = shop.store.environments.path(recipe.environment) if recipe.environment else None
         if recipe.environment and environment is None:
             raise ValueError("what it needs is not installed")
         needs = [*map(host.program, recipe.sandbox.programs), *map(host.readable, recipe.sandbox.read)]
@@ -394,7 +384,7 @@ class Running:
         )
         if not recipe.image:
             return place, None
-        image = shop.images.unpacked(recipe.image)
+        image = shop.store.images.unpacked(recipe.image)
         if image is None:
             raise ValueError("its image is not unpacked")
         return strangers.furnished(place, image)
@@ -438,7 +428,7 @@ class Running:
         if self._stopping is None and self._cell is not None:
             self._stopping = self._loop.create_task(self._stop_process(self._cell))
 
-    async def _stop_process(self, made: Cell) -> None:
+    async def _stop_process(self, made: Cell | Attachment) -> None:
         try:
             await made.process.stop()
         finally:

@@ -26,6 +26,7 @@ from reconciler.runtime.environments import Environments, NotBuiltError, place_o
 from reconciler.runtime.gating import GateFor, no_gate
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.images import Images
+from reconciler.runtime.laying import Store
 from reconciler.runtime.limits import Limits
 from reconciler.runtime.objects import Objects
 from reconciler.runtime.resolving import Resolver, Unresolved
@@ -105,9 +106,7 @@ class Supervisor:
             run=self._run,
             owner=owner,
             kit=self._objects.pin_kit(kit),
-            objects=self._objects,
-            environments=self._environments,
-            images=self._images,
+            store=Store(self._objects, self._environments, self._images),
             identities=Identities(folders.state / "uids.json"),
             limits=self._limits,
             walls=self._probed,

@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,7 @@ from reconciler.conformance import cases
 from reconciler.runtime.environments import Environments, NotBuiltError
 from tests.flows.test_hostile import Agent
 from tests.kit import strangers
-from tests.kit.house import ROOT, House, house
+from tests.kit.house import ROOT, House, house, wait_for
 
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(600)]
 
@@ -32,6 +34,7 @@ IMPLEMENTS = {
     "clock-program": "clock/v1",
     "clock-deno": "clock/v1",
     "clock-wrapped": "clock/v1",
+    "clock-attached": "clock/v1",
     "trial-everything": "trial/v1",
 }
 AGENT = 'apiVersion = "handler.agent/v1"\nservices = {{ {} = "{}" }}\nscope = ["{}"]\n'
@@ -98,11 +101,31 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kinds]:
     with house(tmp_path_factory.mktemp("kinds")) as made:
         shutil.copytree(EXAMPLE, made.config, dirs_exist_ok=True)
         found = Kinds(made)
-        made.start()
-        made.handler("apply")
-        yield found
-        assert made.stop() == 0
+        attached = made.config / "connectors/clock-attached/connector.toml"
+        there = str(made.inbox.parent / "standing")
+        attached.write_text(attached.read_text().replace("/tmp/handler-clock", there))
+        with standing(made) as running:
+            made.start()
+            made.handler("apply")
+            yield found
+            assert made.stop() == 0
+            assert running.poll() is None, "what is attached is left alone"
         assert made.processes() == []
+
+
+@contextlib.contextmanager
+def standing(place: House) -> Iterator[subprocess.Popen[bytes]]:
+    """What PROVISIONING.md of the attached connector has a person run, at the place that it names."""
+    folder = place.inbox.parent / "standing"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / "connector.sock"
+    path.unlink(missing_ok=True)
+    program = EXAMPLE / "connectors" / "clock-program" / "serve.py"
+    env = {**os.environ, "HANDLER_CONNECTOR_SOCKET": str(path)}
+    with subprocess.Popen([sys.executable, program], env=env) as running:
+        wait_for(path.exists, "it listens")
+        yield running
+        running.terminate()
 
 
 def outcome(agent: Agent, case: cases.Case, scope: Path) -> cases.Outcome:
@@ -144,3 +167,14 @@ def test_an_agent_of_a_wrapped_server_sees_our_tools_and_none_of_its(kinds: Kind
 def test_the_example_is_valid_and_its_published_interfaces_are_locked(kinds: Kinds) -> None:
     said = kinds.place.handler("validate")
     assert "0 errors" in said.stderr + said.stdout
+
+
+def test_what_is_attached_is_told_to_be_uncontained(kinds: Kinds) -> None:
+    with contextlib.closing(kinds.agent("clock-attached")) as agent:
+        assert agent.ask("clock_now", zone="Etc/UTC")["zone"] == "Etc/UTC"
+    wait_for(
+        lambda: (
+            kinds.place.condition("binding", "clock-attached", "Contained").get("reason") == "Uncontained"
+        ),
+        "the condition says it",
+    )

@@ -62,6 +62,7 @@ def test_every_bound_of_an_instance_is_compared() -> None:
         "folders",
         "command",
         "image",
+        "socket",
         "binding",
         "settings",
         "models",
