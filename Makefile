@@ -36,8 +36,8 @@ fmt: setup  ## format the code
 	$(PY) -m ruff check -q --fix .
 	$(PY) -m ruff format -q .
 
-flows: setup  ## the whole way only: real daemon, sandbox, engines, clients
-	$(PY) -m pytest -q -m flow
+flows: setup  ## the whole way only: real daemon, sandbox, every page for every engine, clients
+	HANDLER_EFFORT=2 $(PY) -m pytest -q -m flow
 
 thorough: setup  ## all tests with seven times the examples, orders and kills: for a night
 	HANDLER_EFFORT=7 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
