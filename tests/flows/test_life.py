@@ -1,0 +1,75 @@
+"""One instance a binding, however many ask, and none that outlives its controller: of each runtime."""
+
+import re
+import threading
+from contextlib import closing
+
+import pytest
+
+from tests.flows.test_hostile import Agent
+from tests.flows.test_runtimes import MAPPING, PYTHON, SERVER, connect, place
+from tests.kit.house import House, wait_for
+
+__all__ = ["place"]
+
+pytestmark = [pytest.mark.flow, pytest.mark.timeout(240)]
+
+BORN = "import sys\nprint('born', file=sys.stderr, flush=True)\n"
+KIT = (
+    BORN
+    + """from handler_connector import serve
+serve({"probe_do": lambda args, call: {"text": "kit"}, "probe_file": lambda args, call: {"text": "kit"}})
+"""
+)
+COMMAND = 'command = ["python3", "serve.py", "words"]'
+# Of each: its runtime, the more of its connector, its files, and what it answers.
+FIVE = {
+    "kit-one": ("python", "", {"main.py": KIT}, "kit"),
+    "kit-two": ("python", "", {"main.py": KIT}, "kit"),
+    "words-one": ("command", COMMAND, {"serve.py": BORN + PYTHON}, "words"),
+    "words-two": ("command", COMMAND, {"serve.py": BORN + PYTHON}, "words"),
+    "wrapped": ("mcp", MAPPING, {"server.py": BORN + SERVER}, "in text"),
+}
+CLIENTS = 20
+
+
+def born(made: House, name: str) -> int:
+    return (made.state / f"logs/acme-{name}.log").read_text().count("born")
+
+
+def instances(made: House) -> list[str]:
+    """Of every instance that runs: its binding, as the labels of its processes say."""
+    found = {match[0] for line in made.processes() if (match := re.search(r"acme-[a-z-]+@\w+", line))}
+    return sorted(one.split("@")[0] for one in found)
+
+
+def test_twenty_clients_of_five_bindings_are_five_processes_and_a_killed_controller_leaves_none(
+    place: House,
+) -> None:
+    for name, (runtime, more, files, _) in FIVE.items():
+        connect(place, name, runtime, more, **files)
+    heard: list[tuple[str, object]] = []
+    ready = threading.Barrier(CLIENTS)
+
+    def client() -> None:
+        agents = {name: Agent(place, name) for name in FIVE}
+        ready.wait(60)
+        for name, agent in agents.items():
+            with closing(agent):
+                heard.append((name, agent.ask(mode="json")))
+
+    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    wanted = [(name, {"text": said}) for name, (*_, said) in FIVE.items() for _ in range(CLIENTS)]
+    assert sorted(heard, key=str) == sorted(wanted, key=str)
+    assert {name: born(place, name) for name in FIVE} == dict.fromkeys(FIVE, 1)
+    assert instances(place) == sorted(f"acme-{name}" for name in FIVE)
+    place.kill()
+    wait_for(lambda: place.processes() == [], "none of any runtime outlives its controller", 5)
+    place.start()
+    with closing(Agent(place, "wrapped")) as agent:
+        assert agent.ask(mode="json") == {"text": "in text"}
+    assert instances(place) == ["acme-wrapped"]
