@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.admission import absent
 from reconciler.control import leaving
 from reconciler.control.capabilities import SHEET
 from reconciler.control.loop import Controller
@@ -135,11 +136,19 @@ class Openings:
             )
         connector = look.admission.inventory.connector(resource.spec.connector or "")
         routes: dict[str, Route] = {}
+        unbuilt: list[str] = []
         for contract in sorted(look.admission.contracts.values(), key=lambda c: c.interface):
             if connector and str(contract.interface) in connector.spec.implements:
+                interface = look.admission.inventory.interface(str(contract.interface))
+                if interface is not None and (words := absent.needed(interface)):
+                    unbuilt.append(f"{', '.join(words)} of {contract.interface}")
+                    continue
                 listed = routing.models(contract, self._controller.table.recipes[names[0]].models)
                 route = Route(contract.interface, binding, names[0], contract, models=listed)
                 routes[contract.interface.name] = route
+        if unbuilt and not routes:
+            missing = "; ".join(unbuilt[:_FEW])
+            raise Refused(f"binding {binding!r} cannot be called: {missing} is not built in this release")
         folders = tuple(ScopeFolder(str(path)) for path in scope)
         return AgentRoutes(agent=f"binding/{binding}", routes=routes, scope=folders)
 
