@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import replace
 
 from reconciler.admission.admit import Admission
-from reconciler.control import walk
+from reconciler.control import walk, withholding
 from reconciler.control.flapping import Flapping
+from reconciler.control.withholding import Demands
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer, Lock
 from reconciler.model.names import Kind, ObjectRef
@@ -173,10 +174,12 @@ def condition(held: HeldBack) -> Condition | None:
 
 
 def news(
-    before: tuple[HeldBack, Mapping[ObjectRef, str]], after: tuple[HeldBack, Mapping[ObjectRef, str]]
+    before: tuple[HeldBack, Mapping[ObjectRef, str], Demands],
+    after: tuple[HeldBack, Mapping[ObjectRef, str], Demands],
 ) -> Iterator[News]:
-    """The events of what came to be held back, or to flap, and of what ceased to."""
-    (held, flapping), (holds, flaps) = before, after
+    """The events of what came to be held back, withheld, or to flap, and of what ceased to."""
+    (held, flapping, was), (holds, flaps, now) = before, after
+    yield from withholding.news(was, now)
     words = pruning.summed_up(holds)
     if words and words != pruning.summed_up(held):
         yield "configuration", "Warning", "PruneBlocked", words

@@ -213,8 +213,8 @@ class Controller:
                 self._speaker.soon()
 
     def _tell_of_what_waits(self, found: Look) -> None:
-        before = (self.look.held, self.look.flapping) if self.look else ({}, {})
-        for one in holding.news(before, (found.held, found.flapping)):
+        before = (self.look.held, self.look.flapping, self.look.proofs) if self.look else ({}, {}, {})
+        for one in holding.news(before, (found.held, found.flapping, found.proofs)):
             self.parts.journal.event(*one)
 
     def _tell(self, before: Admission, after: Admission) -> None:

@@ -185,12 +185,9 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
 
 def _conformant(demanded: Demanded) -> Condition:
     proof = demanded.proof
-    if demanded.passed:
-        return Condition(
-            "Conformant", "True", "Proven", f"{proof.message}; it holds until {proof.until[:10]}"
-        )
-    reason: Reason = "Stale" if proof.verdict == "stale" else "Withheld"
-    return Condition("Conformant", "False", reason, f"{proof.message}; {demanded.mend}")
+    more = f"it holds until {proof.until[:10]}" if demanded.passed else demanded.mend
+    truth: Truth = "True" if demanded.passed else "False"
+    return Condition("Conformant", truth, demanded.reason, f"{proof.message}; {more}")
 
 
 def _instance_ready(current: InstanceSeen) -> Condition:

@@ -6,7 +6,7 @@ is committed beside the connector. A look costs a listing of what the few demand
 read when they change.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from reconciler.control import proofs
 from reconciler.control.proving import Demand
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.resources import Binding
+from reconciler.model.status import Reason
 from reconciler.plan.desired import Desired
 from reconciler.plan.making import Made
 
@@ -36,12 +37,28 @@ class Demanded:
         return self.proof.verdict == "passed"
 
     @property
+    def reason(self) -> Reason:
+        """The word of the condition."""
+        if self.passed:
+            return "Proven"
+        return "Stale" if self.proof.verdict == "stale" else "Withheld"
+
+    @property
     def words(self) -> str:
         """Why it is withheld, and what to do."""
         return f"conformance is asked for and not proven: {self.proof.message}; {self.mend}"
 
 
 Demands = Mapping[ObjectRef, Demanded]
+
+
+def news(before: Demands, after: Demands) -> Iterator[tuple[str, str, Reason, str]]:
+    """The events of what came to be proven, and of what is not any more, or not yet."""
+    for ref, one in after.items():
+        was = before.get(ref)
+        if was is None or was.passed != one.passed:
+            words = one.proof.message if one.passed else one.words
+            yield str(ref), "Normal" if one.passed else "Warning", one.reason, words
 
 
 def demand(usual: Demand, demands: Demands, binding: str) -> Demand:

@@ -384,7 +384,7 @@ def test_each_thing_that_is_held_is_news_once() -> None:
     quiet: tuple[dict[ObjectRef, Held], dict[ObjectRef, str]] = ({}, {})
 
     def news(before: object, after: object) -> list[tuple[str, str]]:
-        return [(one[0], one[2]) for one in holding.news(before, after)]  # type: ignore[arg-type]
+        return [(one[0], one[2]) for one in holding.news((*before, {}), (*after, {}))]  # type: ignore[arg-type]
 
     two = blocked("binding/a", "binding/b")
     assert news(quiet, (two, {})) == [("configuration", "PruneBlocked")]

@@ -69,6 +69,14 @@ def test_a_binding_serves_nobody_until_a_check_of_it_has_passed_and_again_once_i
     assert '"words":3' in answer(place).replace(" ", "")  # of the code that was proven
     wait_for(lambda: conformant(place, "idle") == ("False", "Stale"), "likewise where nobody calls")
     gold(place, shown, "Stale", "describe binding/idle")
+    events = [one["reason"] for one in told_events(place)]
+    assert events == ["Withheld", "Proven", "Stale"]
     (file,) = (place.config / "connectors/counter/evidence").iterdir()
     told = json.loads(file.read_text())
     assert told["tiers"] == {"conformance": "passed", "certification": "never"}
+
+
+def told_events(made: House) -> list[dict[str, str]]:
+    """What the journal says of the evidence of one binding, in order."""
+    whole = json.loads(made.handler("events", "binding/idle", "-o", "json").stdout)
+    return [one for one in whole if one["reason"] in ("Withheld", "Proven", "Stale")]

@@ -1,0 +1,141 @@
+"""Which instances are withheld, by what checks left: one by one, and for as long as evidence holds."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reconciler.config.evidence import Evidence
+from reconciler.conformance import evidence as law
+from reconciler.control import proofs, withholding
+from reconciler.control.proving import Demand
+from reconciler.control.withdrawn import Withdrawn
+from reconciler.control.withholding import Demanded, Withholding
+from reconciler.model.calls import Lane, Refusal
+from reconciler.model.names import InstanceName, Kind, ObjectRef
+from reconciler.plan.desired import Desired, desire
+from tests.admission import build
+
+BINDING = ObjectRef(Kind.BINDING, "b")
+DAY = datetime(2026, 12, 1, tzinfo=UTC)
+
+
+class Judged:
+    """A configuration with one binding that asks for evidence, and what is desired of it."""
+
+    def __init__(self, demand: str = 'conformance = { require = "offline", maxAgeDays = 10 }\n') -> None:
+        self.admission = build.judge(build.binding("b", "ocr-rapid", demand), build.catalog())
+        assert not build.errors(self.admission)
+        self.desired: Desired = desire(self.admission, generation=1, kit="k" * 64, home="/home/ada")
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a check of exactly this leaves, on the first of December."""
+        made = self.desired.memory.made["b"]
+        suites = {
+            version: self.admission.in_force[ObjectRef(Kind.INTERFACE, version)].files
+            for version in made.connector.spec.implements
+        }
+        about = law.subject(made.recipe, suites).model_dump(by_alias=True)
+        case = {"interface": "ocr/v1", "name": "n", "tier": "conformance", "seconds": 1.0, "faults": []}
+        return law.sealed(
+            {
+                "subject": about,
+                "binding": "b",
+                "mode": "offline",
+                "kit": "k",
+                "product": "0",
+                "python": "3",
+                "platform": "p",
+                "walls": {},
+                "started": "2026-12-01T00:00:00Z",
+                "finished": "2026-12-01T00:00:00Z",
+                "results": [{**case, "verdict": "passed"}],
+            }
+        )
+
+
+def at(days: float) -> Callable[[], datetime]:
+    return lambda: DAY + timedelta(days=days)
+
+
+def seen(judged: Judged, follows: Withholding) -> Demanded:
+    return follows.look(judged.admission, judged.desired)[BINDING]
+
+
+def test_evidence_is_seen_as_soon_as_it_lies_there_and_for_as_long_as_is_asked(tmp_path: Path) -> None:
+    judged, today = Judged(), [DAY]
+    follows = Withholding(tmp_path, lambda: today[0])
+    first = follows.look(judged.admission, judged.desired)
+    assert (first[BINDING].passed, first[BINDING].reason) == (False, "Withheld")
+    assert follows.look(judged.admission, judged.desired) is first  # nothing is otherwise
+    proofs.keep(tmp_path, judged.evidence)
+    assert seen(judged, follows).reason == "Proven"
+    today[0] += timedelta(days=11)
+    assert seen(judged, follows).reason == "Stale"
+    assert seen(judged, Withholding(tmp_path, at(2))).passed  # after a restart, too
+
+
+def test_a_binding_that_asks_for_nothing_is_not_looked_at(tmp_path: Path) -> None:
+    judged = Judged("")
+    assert Withholding(tmp_path).look(judged.admission, judged.desired) == {}
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"\xff", b'{"apiVersion": "handler.evidence/v1"}'])
+def test_a_file_that_is_no_evidence_proves_nothing(tmp_path: Path, text: bytes) -> None:
+    judged = Judged()
+    folder = tmp_path / "evidence" / "ocr-rapid"
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_bytes(text)
+    assert not seen(judged, Withholding(tmp_path, at(1))).passed
+
+
+def test_only_the_last_checks_of_a_connector_are_kept(tmp_path: Path) -> None:
+    evidence = Judged().evidence
+    folder = tmp_path / "evidence" / "ocr-rapid"
+    folder.mkdir(parents=True)
+    for number in range(30):
+        (folder / f"20251201T0000{number:02}Z-0.json").write_text("{}")
+    kept = proofs.keep(tmp_path, evidence)
+    assert kept.exists()
+    assert len(list(folder.iterdir())) == 20
+
+
+class Below:
+    """A dispatch that has every lane."""
+
+    def lane(self, instance: InstanceName) -> Lane | None:
+        return "a lane"  # type: ignore[return-value]
+
+    def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
+        ready("a lane")  # type: ignore[arg-type]
+
+
+def test_what_is_withheld_is_one_instance_and_another_of_the_binding_serves_on(tmp_path: Path) -> None:
+    judged = Judged()
+    demands = Withholding(tmp_path, at(1)).look(judged.admission, judged.desired)
+    door = Withdrawn(Below())
+    door.follow(judged.admission, (), demands)
+    new, earlier = demands[BINDING].instance, InstanceName("b", "e" * 64)
+    heard: list[object] = []
+    for instance in (new, earlier):
+        door.open_lane(instance, heard.append)
+    assert heard == [Refusal("unavailable", demands[BINDING].words), "a lane"]
+    assert (door.lane(new), door.lane(earlier)) == (None, "a lane")
+    assert list(door.told) == [str(new)]
+    proofs.keep(tmp_path, judged.evidence)
+    door.follow(judged.admission, (), Withholding(tmp_path, at(1)).look(judged.admission, judged.desired))
+    assert door.lane(new) == "a lane"
+
+
+def test_a_new_instance_shows_evidence_before_the_usual_is_asked_of_it(tmp_path: Path) -> None:
+    judged, usual = Judged(), Demand("smoke")
+    lacking = Withholding(tmp_path, at(1)).look(judged.admission, judged.desired)
+    asked = withholding.demand(usual, lacking, "b")
+    assert asked.ask is not None
+    assert asked.digest != usual.digest
+    assert withholding.demand(usual, lacking, "another") is usual
+    proofs.keep(tmp_path, judged.evidence)
+    proven = Withholding(tmp_path, at(1)).look(judged.admission, judged.desired)
+    assert withholding.demand(usual, proven, "b") is usual
