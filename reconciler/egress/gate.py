@@ -34,6 +34,7 @@ from reconciler.runtime.redaction import Redactor
 REFUSED_HEADER = "x-handler-refused"  # in an answer of the gate's own: the cause
 _LOG = logging.getLogger("handler.gate")
 _FAREWELL_S = 2.0
+_LEFT = "the connector left before the end of its answer"
 _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 _VERSIONS = (b"1.0", b"1.1")
 _MAX_INFORMED = 8  # answers of 1xx before the one that counts
@@ -225,7 +226,7 @@ class Gate:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
                 verdict: Verdict = "allowed" if turn.begun else "failed"
-                raise _Over(verdict, "left", "the connector left before the end of its answer")
+                raise _Over(verdict, "left", _LEFT)
             sending.result()
         finally:
             for task in (sending, leaving):
@@ -384,8 +385,7 @@ class Gate:
             await self._hand_on(turn, writer, text[: len(text) - held])
             text = text[len(text) - held :]
         await self._hand_on(turn, writer, text)
-        writer.write(turn.near.send(h11.EndOfMessage()) or b"")
-        await writer.drain()
+        await self._written(writer, turn.near.send(h11.EndOfMessage()) or b"")
 
     async def _hand_on(self, turn: _Turn, writer: asyncio.StreamWriter, text: bytes) -> None:
         head, turn.head = turn.head, b""
@@ -395,9 +395,16 @@ class Gate:
             raise _Over("allowed", "bytes", "the answer is larger than the gate hands on", 502)
         data = turn.near.send(h11.Data(data=text)) if text else b""
         if head or data:
-            writer.write(head + (data or b""))
+            await self._written(writer, head + (data or b""))
+
+    async def _written(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Give bytes to the connector, which may have left: that is no fault of the origin's."""
+        try:
+            writer.write(data)
             async with asyncio.timeout(self.caps.idle_s):
                 await writer.drain()
+        except ConnectionError:
+            raise _Over("allowed", "left", _LEFT) from None
 
     def _echo(self) -> _Over:
         return _Over("refused", "echo", "the answer held a secret that the gate had added", 502)
