@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,10 +93,12 @@ def test_the_official_server_answers_through_an_owned_interface(place: House) ->
         assert agent.ask(mode="world") == {"text": "hello world"}
         assert agent.ask(mode="fault") == BROKEN
         assert agent.ask("probe_file", mode="read", path="page.txt") == {"text": "70001"}
-    lines = [json.loads(one) for one in (place.state / "egress.jsonl").read_text().splitlines()]
-    mine = [one for one in lines if one["object"] == "binding/acme-sdk"]
-    assert {(one["way"], one["verdict"], one["why"]) for one in mine if one["verdict"] != "allowed"} == set()
-    assert {one["call"] for one in mine} >= {"", "1", "2", "3"}
+    calls = {"", "1", "2", "3"}
+    wait_for(
+        lambda: calls <= {one["call"] for one in _passages(place, "acme-sdk")}, "requests are written down"
+    )
+    told = {(one["way"], one["verdict"], one["why"]) for one in _passages(place, "acme-sdk")}
+    assert {(way, verdict) for way, verdict, _ in told} == {("gate", "allowed")}, told
     shown = place.handler("secret", "check", "acme-sdk").stdout
     assert "gate" in shown
     assert "yes" in shown
@@ -127,8 +130,12 @@ def test_whatever_a_server_does_the_agent_meets_the_interface_alone(place: House
         told = "notifications/cancelled"
         wait_for(lambda: told in agent.ask(mode="heard")["text"], "the server is told that nobody waits")
     assert place.handler("logs", "acme-odd").stdout.count("Traceback") == 0
-    lines = [json.loads(one) for one in (place.state / "egress.jsonl").read_text().splitlines()]
-    assert "echo" in {one["cause"] for one in lines}
+    wait_for(lambda: "echo" in {one["cause"] for one in _passages(place, "acme-odd")}, "the echo is written")
     wait_for(
         lambda: place.condition("binding", "acme-odd", "Ready").get("reason") == "SecretEcho", "it is told"
     )
+
+
+def _passages(place: House, name: str) -> list[dict[str, Any]]:
+    lines = (place.state / "egress.jsonl").read_text().splitlines()
+    return [one for one in map(json.loads, lines) if one["object"] == f"binding/{name}"]
