@@ -30,7 +30,7 @@ from reconciler.runtime.resolving import Unresolved
 _LOG = logging.getLogger("handler.gate")
 _ROOT = str(Path(__file__).resolve().parents[2])
 _CODE = (
-    "import sys; sys.path.append(sys.argv[2]); from reconciler.egress.gatehouse import main; "
+    "import sys; sys.path += sys.argv[2].split(':'); from reconciler.egress.gatehouse import main; "
     "sys.exit(main(sys.argv[1:]))"
 )
 _PASSED_ON = ("SSL_CERT_FILE", "SSL_CERT_DIR", "LANG", "TZ")
@@ -122,7 +122,7 @@ class Gatekeeper:
         with theirs:
             try:
                 self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-                    (sys.executable, "-I", "-c", _CODE, str(theirs.fileno()), _ROOT),
+                    (sys.executable, "-I", "-c", _CODE, str(theirs.fileno()), _where()),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
@@ -195,3 +195,8 @@ def _reap(child: "subprocess.Popen[bytes]", patience_s: float) -> None:
         return
     child.kill()
     child.wait()
+
+
+def _where() -> str:
+    """Where our own process finds its modules, by a variable too: the child reads none."""
+    return ":".join((_ROOT, *(one for one in sys.path if one.startswith("/"))))

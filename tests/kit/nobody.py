@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import orjson
-
 CHECKOUT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 
@@ -38,7 +36,8 @@ def script(base: Path, arguments: tuple[str, ...]) -> str:
     """Open the way to interpreter, packages and checkout, in a mount namespace that ends with the run (a home
     may be closed to others), then give up root.
     """
-    needed = [Path(sys.base_prefix), Path(orjson.__file__).parents[1], CHECKOUT]
+    packages = [Path(one) for one in sys.path if Path(one).name == "site-packages"]
+    needed = [Path(sys.base_prefix), *packages, CHECKOUT]
     hidden = [path for path in needed if closed_folder(path)]
     quoted = {path: shlex.quote(str(path)) for path in needed}
     aside = {path: shlex.quote(str(base / f"aside-{place}")) for place, path in enumerate(hidden)}
@@ -51,7 +50,7 @@ def script(base: Path, arguments: tuple[str, ...]) -> str:
         "HOME": str(base / "home"),
         "PATH": "/usr/bin:/bin",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": f"{needed[1]}:{CHECKOUT}",
+        "PYTHONPATH": ":".join(map(str, (*packages, CHECKOUT))),
         "TMPDIR": str(base / "tmp"),
     }
     step_down = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all"

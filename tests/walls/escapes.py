@@ -656,7 +656,7 @@ AT_GATE = "through the gate"
 def requested(data: bytes) -> str:
     """What the gate says to a request: raises what it refused it for."""
     with socket.socket(socket.AF_UNIX) as one:
-        one.settimeout(20)
+        one.settimeout(10)
         one.connect(os.environ["HANDLER_GATE_SOCKET"])
         one.sendall(data)
         head = b""

@@ -228,16 +228,18 @@ BURN = "import time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end:
 async def cpu_burn(made: Rig) -> Row:
     """Whether the kernel held it back, by the kernel's own count."""
     words = "a processor for itself"
-    name = await made.declare("burn", sandbox=SandboxPolicy(cpu=0.2))
+    name = await made.declare("burn", sandbox=SandboxPolicy(cpu=0.1))
     _, line = await made.open(name)
-    await line.ask("tools/call", {"name": "run", "arguments": {"code": BURN}})
     if made.phase(name).walls["cpu"] == "none":
         return Row(words, escapes.BOUNDS, UNBOUNDED, "no control group", stopped=True)
     limits = made.supervisor._limits
     (tree,) = (one for one in limits._trees if one.cpu)
-    stat = (tree.at / limits._label / str(name) / "cpu.stat").read_text()
-    throttled = int(dict(row.split() for row in stat.splitlines())["nr_throttled"])
-    return Row(words, escapes.BOUNDS, "bound on processors", "throttled", throttled > 0)
+    stat = tree.at / limits._label / str(name) / "cpu.stat"
+    for _ in range(100):  # on a busy machine it may not get as much as it is allowed
+        await line.ask("tools/call", {"name": "run", "arguments": {"code": BURN}})
+        if int(dict(row.split() for row in stat.read_text().splitlines())["nr_throttled"]):
+            return Row(words, escapes.BOUNDS, "bound on processors", "throttled", stopped=True)
+    return Row(words, escapes.BOUNDS, "", "never held back", stopped=False)
 
 
 FLOOD = """
