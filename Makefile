@@ -7,7 +7,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough check lint fmt flows flows-harness flows-sandbox golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-harness flows-sandbox golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ flows: setup  ## the whole way only: real daemon, sandbox, every page for every 
 
 thorough: setup  ## all tests with seven times the examples, orders and kills: for a night
 	HANDLER_EFFORT=7 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+flows-catalog: setup  ## every connector of the catalogue that needs no key: interface × connector × cases (installs engines)
+	$(PY) -m pytest -q -s -p no:randomly tests/catalog/matrix.py
 
 flows-harness: setup  ## real harnesses, offline, with a scripted model (installs 1.6 GB once)
 	$(PY) -m pytest -q -p no:randomly tests/harnesses/matrix.py

@@ -1,0 +1,113 @@
+"""Every connector of the catalogue that needs no key, on this machine: interface, connector, how many cases.
+
+``make flows-catalog`` runs it. Each is bound as its PROVISIONING.md says and examined by ``handler connector
+check``: real router, real sandbox, real engine, packages installed by their hashes. What a service by key
+would answer is not asked; what has an effect is asked below the router by ``test_email``.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import engineside
+from tests.kit.engines import CATALOG, interface, spec
+from tests.kit.house import BIN, house
+from tests.kit.tiny_gguf import gguf
+
+Settings = dict[str, Any]
+_ON_THE_WEB = ("ocr-mistral", "search-brave", "search-tavily")  # each needs a key: offline only
+_WITH_AN_EFFECT = ("email-smtp",)
+
+
+@contextmanager
+def _models(folder: Path) -> Iterator[Settings]:
+    models = folder / "models"
+    models.mkdir()
+    folder.chmod(0o755)
+    (models / "noise.gguf").write_bytes(gguf())
+    yield {"settings": {"models": str(models), "contextTokens": 2048}, "models": ["noise"]}
+
+
+@contextmanager
+def _chat(folder: Path) -> Iterator[Settings]:
+    with engineside.serving(engineside.chat) as server:
+        yield {"settings": {"server": f"{server.origin}/v1"}, "models": ["small-1"]}
+
+
+@contextmanager
+def _searxng(folder: Path) -> Iterator[Settings]:
+    with engineside.serving(engineside.searxng) as server:
+        yield {"settings": {"server": server.origin}}
+
+
+@contextmanager
+def _corpus(folder: Path) -> Iterator[Settings]:
+    yield {"settings": {"documents": str(interface("web-search/v1") / "conformance" / "corpus")}}
+
+
+# How a connector that cannot run by its defaults is bound, and what it is led to.
+BOUND: dict[str, Callable[[Path], AbstractContextManager[Settings]]] = {
+    "llm-llamacpp": _models,
+    "llm-openai": _chat,
+    "search-local": _corpus,
+    "search-searxng": _searxng,
+}
+
+
+def connectors() -> list[str]:
+    every = sorted(path.parent.name for path in CATALOG.glob("connectors/*/connector.toml"))
+    return [name for name in every if name not in (*_ON_THE_WEB, *_WITH_AN_EFFECT)]
+
+
+@pytest.fixture(scope="module")
+def lines() -> Iterator[list[str]]:
+    found: list[str] = []
+    yield found
+    print("\n\ninterface        connector            cases   seconds")
+    print("\n".join(sorted(found)))
+
+
+@pytest.mark.timeout(1800)  # engines are fetched the first time
+@pytest.mark.parametrize("connector", connectors())
+def test_every_case_passes(connector: str, lines: list[str], tmp_path: Path) -> None:
+    bound = BOUND.get(connector, lambda folder: nullcontext({}))
+    with house(tmp_path) as made, bound(tmp_path) as settings:
+        words = ["connector", "check", connector, "-o", "json"]
+        if settings:
+            made.write("bindings/examined.toml", _binding(connector, settings))
+            words += ["--binding", "examined"]
+        if settings and _reaches(connector):
+            words.append("--live")  # to loopback alone: that is all that the binding names
+        done = subprocess.run(
+            [BIN / "handler", *words], env=made.env, capture_output=True, text=True, check=False, timeout=1700
+        )
+        assert done.stdout, done.stderr
+        evidence = json.loads(done.stdout)
+        lines.extend(_rows(connector, evidence))
+        assert done.returncode == 0, done.stdout
+
+
+def _reaches(connector: str) -> bool:
+    described = spec(connector)
+    return bool(described.egress) or any(one.format in ("url", "host") for one in described.settings.values())
+
+
+def _binding(connector: str, made: Settings) -> str:
+    head = f'apiVersion = "handler.binding/v1"\nconnector = "{connector}"\n'
+    models = f"models = {json.dumps(made['models'])}\n" if "models" in made else ""
+    settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in made["settings"].items())
+    return f"{head}{models}[settings]\n{settings}"
+
+
+def _rows(connector: str, evidence: dict[str, Any]) -> Iterator[str]:
+    """One line for each interface version: how many of its cases passed, and in how many seconds."""
+    for version in evidence["subject"]["suites"]:
+        asked = [one for one in evidence["results"] if one["interface"] == version]
+        passed = sum(one["verdict"] == "passed" for one in asked)
+        seconds = sum(one["seconds"] for one in asked)
+        yield f"{version:16} {connector:20} {passed:>2}/{len(asked):<4} {seconds:7.1f}"
