@@ -7,7 +7,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-harness flows-sandbox golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-harness flows-sandbox canary golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ flows-harness: setup  ## real harnesses, offline, with a scripted model (install
 
 flows-sandbox: setup  ## attempt → what stopped it, as root and as an ordinary user; how hosts may be spelled
 	$(PY) -m tests.walls.report
+
+canary: setup  ## markers in every slot, every failure forced, everything searched: each form by each way
+	HANDLER_CANARY=all $(PY) -m pytest -q -p no:randomly tests/flows/test_canary.py
 
 golden: setup  ## rewrite the golden texts; review the diff
 	HANDLER_GOLDEN=write $(PY) -m pytest -q tests/golden tests/doors tests/reasons

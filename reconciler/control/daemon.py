@@ -16,6 +16,7 @@ import socket
 import stat
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -76,6 +77,15 @@ def _have_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def _leave_no_core() -> None:
+    """It holds secrets of the environment, and agents' payload: no core, nor anything in one that a program
+    of the host collects (which a limit of zero does not keep from it).
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):  # kernels without it
+        Path("/proc/self/coredump_filter").write_text("0")
+
+
 def run(config: Path, surroundings: Outside | None = None) -> int:
     """Run the controller in the foreground until it is told to stop; 0, or 2 with the reason on stderr."""
     place = Place.of(config)
@@ -87,6 +97,7 @@ def run(config: Path, surroundings: Outside | None = None) -> int:
             _LOG.info("handler %s controls %s (state %s)", __version__, place.config, place.state)
             sys.setswitchinterval(_SWITCH_S)
             _have_descriptors()
+            _leave_no_core()
             outside = surroundings or Outside()
             anyio.run(_serve, place, mine, outside, backend="asyncio", backend_options={"use_uvloop": True})
     except (lock.Held, folders.Foreign, CannotStart, OSError) as error:
