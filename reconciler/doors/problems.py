@@ -110,7 +110,7 @@ def _is_told_too_much(problem: Problem, line: str) -> bool:
     """
     if secretlike.shape(line):
         return True
-    unread = problem.code.startswith("S20") or problem.code in ("S210", "S211", "S212")
+    unread = problem.code.startswith(("S20", "S21"))
     return unread and any(secretlike.is_random(word, _RANDOM) for word in _BETWEEN.split(line))
 
 
