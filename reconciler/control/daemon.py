@@ -81,7 +81,7 @@ def _leave_no_core() -> None:
     """It holds secrets of the environment, and agents' payload: no core, nor anything in one that a program
     of the host collects (which a limit of zero does not keep from it).
     """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(OSError):  # kernels without it
         Path("/proc/self/coredump_filter").write_text("0")
 
