@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.catalog import roundtrips
 from tests.kit import engineside
 from tests.kit.engines import CATALOG, interface, spec
 from tests.kit.house import BIN, house
@@ -90,6 +91,15 @@ def test_every_case_passes(connector: str, lines: list[str], tmp_path: Path) -> 
         evidence = json.loads(done.stdout)
         lines.extend(_rows(connector, evidence))
         assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.timeout(1800)
+def test_what_one_connector_says_another_hears(lines: list[str]) -> None:
+    heard = roundtrips.speech()
+    lines.append(
+        f"round trip       tts-espeak says {roundtrips.SENTENCE!r}, transcribe-sphinx hears {heard!r}"
+    )
+    assert roundtrips.HEARD in heard
 
 
 def _reaches(connector: str) -> bool:
