@@ -66,12 +66,7 @@ def test_an_agent_searches_a_folder_and_by_one_line_the_web(
     assert results(made, *ADA, "--agent", "finder")[0]["url"] == "https://en.example.org/wiki/Ada_Lovelace"
     (asked,) = server.asked
     assert (asked.path, asked.words["q"]) == ("/search", "Ada Lovelace")
-
-
-def test_what_a_setting_opens_is_shown_before_it_is_applied(
-    found: tuple[House, engineside.Served, Path],
-) -> None:
-    made, server, papers = found
+    # What a setting opens is shown before it is applied.
     made.write("handler.toml", '[reconcile]\nmode = "manual"\n')
     made.handler("apply", "-y")
     made.write("bindings/papers.toml", _BINDING.format("search-local", 'documents = "/srv/other"'))
