@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.view import View
-from reconciler.model import places
+from reconciler.model import hosts, places
 from reconciler.model.contract import matches, pattern_fault
 from reconciler.model.inventory import Resource
 from reconciler.model.names import variable_is_reserved
@@ -73,7 +73,7 @@ def headers_are_its_own(view: View, connector: Resource[Connector]) -> Iterator[
             continue
         header = slot.header.partition(":")[0].lower()
         path: Path = ("secretSlots", name, "header")
-        if header in _FRAMING or header.startswith(_FRAMING_BEGINNINGS):
+        if hosts.header_is_framing(header):
             why = "it says how a message is sent, not who sends it"
             words = Words(f"the header {quoted(header)} is the gate's own", why, "write 'x-api-key'")
             yield problem(connector, path, "C232", words)
@@ -94,13 +94,6 @@ def headers_are_its_own(view: View, connector: Resource[Connector]) -> Iterator[
 def _opens(connector: Resource[Connector]) -> bool:
     """Whether a binding names a server that is reached."""
     return any(one.format in ("url", "host") for one in connector.spec.settings.values())
-
-
-_FRAMING = frozenset(
-    ("host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length",
-     "content-encoding", "content-type", "accept-encoding", "expect", "via", "forwarded", "range", "date")
-)  # fmt: skip
-_FRAMING_BEGINNINGS = ("proxy-", "x-handler-", "x-forwarded-", "mcp-")
 
 
 def _variable(slot: str) -> str:

@@ -17,6 +17,7 @@ from reconciler.config.text import decoded
 from reconciler.harness import naming, secrecy
 from reconciler.harness.formats import Left, Server
 from reconciler.harness.secrecy import Reference
+from reconciler.model import hosts
 from reconciler.model.names import variable_is_reserved
 
 _CUT = "<removed by import>"
@@ -76,7 +77,10 @@ def written(server: Server, name: str, origin: Origin) -> Written | Left:
     for variable, text in server.env.items():
         _variable(draft, variable, text, bare=origin.harness == "gridctl")
     for header, text in server.headers.items():
-        _header(draft, header, text, bare=origin.harness == "gridctl")
+        if server.url:
+            _header(draft, header, text, bare=origin.harness == "gridctl")
+        else:
+            draft.notes.append(f"The header {_word(header)}: a program on its pipes is sent none")
     if server.untaken:
         draft.notes.append(f"These keys have no place in a connector: {_words(server.untaken)}")
     files = {
@@ -139,7 +143,7 @@ def _of_address(server: Server, draft: _Draft) -> list[str] | Left:
     text = secrecy.without_defaults(server.url)
     try:
         parts = urllib.parse.urlsplit(text)
-        host, port = parts.hostname or "", parts.port or 443
+        host, _ = parts.hostname or "", parts.port  # a port that is none is found when it is asked for
     except ValueError:
         return Left(server.name, "its address cannot be read")
     if parts.scheme != "https" or not host:
@@ -147,19 +151,22 @@ def _of_address(server: Server, draft: _Draft) -> list[str] | Left:
     if secrecy.looks_secret(host) or re.search(r"[\s\"]", text) or ":-" in text or ":+" in text:
         return Left(server.name, "its address holds what does not belong into one")
     address = _clean_address(parts, host, draft)
+    try:
+        target = hosts.of_address(address)
+    except ValueError as fault:
+        return Left(server.name, f"its address cannot be reached as it stands: {fault}")
     if secrecy.reference(address):
         draft.missing.append("the address holds a reference, and nothing is put in: write the address itself")
     if server.sse:
         draft.missing.append(
             "the source says SSE, and a remote connector speaks streamable HTTP: write that address"
         )
-    plain = re.fullmatch(r"[a-z0-9.-]+", host)
     return [
         "# A server that is reached at its address, by streamable HTTP through the gate.",
         'runtime = "remote"',
         f"url = {_quoted(address)}",
         "# The host of its address, and nothing else.",
-        f"egress = [{_quoted(f'{host}:{port}') if plain else ''}]",
+        f"egress = [{_quoted(str(target))}]",
     ]
 
 
@@ -255,11 +262,14 @@ def _variable(draft: _Draft, variable: str, text: str, *, bare: bool) -> None:
 
 
 def _header(draft: _Draft, header: str, text: str, *, bare: bool) -> None:
-    if header.lower() in _OWN_HEADERS:
-        draft.notes.append(f"The header {header}: whoever speaks MCP sets it")
-        return
     if not _HEADER.fullmatch(header):
         draft.missing.append(f"the header {_word(header)} was not taken over: that is no name of one")
+        return
+    if header.lower() in _OWN_HEADERS or hosts.header_is_framing(header):
+        draft.notes.append(f"The header {header}: whoever speaks MCP sets it")
+        return
+    if any(given.lower() == f'header = "{header.lower()}"' for given, _ in draft.slots.values()):
+        draft.notes.append(f"The header {header}: it stands there twice, and one header holds one secret")
         return
     slot = naming.slot(header, draft.slots)
     draft.slots[slot] = (f'header = "{header}"', f"the header {header}")

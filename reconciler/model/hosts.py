@@ -61,6 +61,18 @@ def of_address(url: str) -> Target:
     return Target.parse(authority if has_port else f"{authority}:{443 if scheme == 'https' else 80}")
 
 
+def header_is_framing(name: str) -> bool:
+    """Whether a header says how a message is sent, not who sends it: its sender sets it, nobody else."""
+    return name.lower() in _FRAMING or name.lower().startswith(_FRAMING_BEGINNINGS)
+
+
+_FRAMING = frozenset(
+    ("host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length",
+     "content-encoding", "content-type", "accept-encoding", "expect", "via", "forwarded", "range", "date")
+)  # fmt: skip
+_FRAMING_BEGINNINGS = ("proxy-", "x-handler-", "x-forwarded-", "mcp-")
+
+
 class Allow:
     """An allow-list: nothing in it allows nothing."""
 

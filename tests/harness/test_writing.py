@@ -16,6 +16,7 @@ from tests.admission import build
 from tests.kit.effort import times
 
 ORIGIN = writing.Origin("claude", "~/.claude.json")
+_SENDERS_OWN = ["Host", "connection", "Accept", "MCP-Session-Id", "proxy-authorization", "X-Forwarded-For"]
 NOT_HTTPS = "its address is not an https one, and a connector reaches no other"
 CANARY = "c4NaRyS3cr3tVaLu3x9"
 
@@ -70,10 +71,30 @@ def test_whatever_a_server_is_called_and_given_its_objects_are_admitted(
 
 @settings(deadline=None, max_examples=times(25))
 @given(_TEXTS, _TEXTS)
+@example("\x08", "")
+@example("\x1b", "")
+@example("mcp/é", "a=b")
 def test_whatever_an_address_is_it_is_admitted_or_left_out(path: str, query: str) -> None:
     found = writing.written(Server("x", url=f"https://h.example.com/{path}?{query}"), "s", ORIGIN)
     if isinstance(found, writing.Written):
         _admitted(found.files)
+
+
+@settings(deadline=None, max_examples=times(15))
+@given(st.dictionaries(st.one_of(_NAMES, st.sampled_from(_SENDERS_OWN)), _TEXTS, max_size=5))
+@example({"a": "", "A": ""})
+@example(dict.fromkeys(_SENDERS_OWN, "x"))
+def test_whatever_headers_a_remote_server_is_sent_it_is_admitted(headers: dict[str, str]) -> None:
+    _admitted(_written(Server("x", url="https://h.example.com/mcp", headers=headers)).files)
+
+
+def test_a_header_is_a_slot_of_a_remote_server_alone_and_once() -> None:
+    both = {"X-Key": "hunter2-canary", "x-key": "hunter2-canary", "Host": "h"}
+    connector, binding = _values(Server("x", url="https://h.example.com/mcp", headers=both))
+    assert (list(connector["secretSlots"]), list(binding["secrets"])) == (["x_key"], ["x_key"])  # type: ignore[call-overload]
+    made = _written(Server("x", ("a",), headers=both))
+    assert "secretSlots" not in tomli.loads(made.files["connectors/s/connector.toml"])
+    assert 'The header "X-Key": a program on its pipes is sent none' in "".join(made.files.values())
 
 
 _HIDDEN_IN = [
