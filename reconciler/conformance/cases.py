@@ -160,6 +160,13 @@ def shown(outcome: Outcome, most: int) -> str:
     return text + "".join(f"; {name}: {len(data)} bytes" for name, data in outcome.files.items())
 
 
+def size(outcome: Outcome) -> int:
+    """How many bytes came back: the answer as compact JSON, and the files."""
+    answer = outcome.structured
+    text = "" if answer is None else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode()) + sum(map(len, outcome.files.values()))
+
+
 # reading
 
 

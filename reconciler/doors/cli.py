@@ -163,6 +163,32 @@ def _rebind(settings: usage.Settings, agent: str, interface: str, binding: str) 
     return rebinding.run(settings, agent, interface, binding)
 
 
+@handler.command("swap")
+@click.argument("agent")
+@click.argument("interface")
+@click.argument("binding")
+@click.option("--check", is_flag=True, help="First ask every case of the interface of both bindings.")
+@click.option("--live", is_flag=True, help="Let them reach what their egress lists: fixtures are sent there.")
+@click.option("--dry-run", "dry", is_flag=True, help="Only compare, and save nothing.")
+@click.pass_obj
+def _swap(settings: usage.Settings, /, agent: str, interface: str, binding: str, **flags: bool) -> int:
+    """Put BINDING behind an AGENT's INTERFACE, once it has passed what the one before is held to.
+
+    With --check the suite is asked of both: case by case how each ended, how long it took, how much came
+    back, and what each reaches. Where the new one fails a case, nothing is saved. Without it, as 'rebind'.
+
+    \b
+      handler swap reviewer ocr ocr-rapid --check
+
+    Exit: 0 saved, 1 it failed a case or would not be admitted, 2 could not run, 77 the new one could not be
+    asked: no secret, or no --live.
+    """
+    from reconciler.doors import swapping
+
+    wish = swapping.Wish(agent, interface, binding, **flags)
+    return swapping.run(settings, wish)
+
+
 @handler.group("secret")
 def _secret() -> None:
     """What bindings name as secrets: whether it is found."""

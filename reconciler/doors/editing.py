@@ -59,20 +59,40 @@ def edited(look: offline.Look, file: str, changes: Mapping[Path, object]) -> byt
     return text.encode()
 
 
-def save(settings: usage.Settings, look: offline.Look, file: str, after: bytes, *, about: ObjectRef) -> bool:
-    """Judge the file's new bytes, show the difference, and save it; False, said, where it is not admitted."""
+def save(
+    settings: usage.Settings,
+    look: offline.Look,
+    file: str,
+    after: bytes,
+    *,
+    about: ObjectRef,
+) -> bool:
+    """Judge the file's new bytes, show the difference, and save it; False, said, where it is not admitted.
+    Data in JSON stays alone on stdout.
+    """
     before = look.tree.files[file]
+    if not is_admitted(settings, look, file, after, about=about):
+        return False
+    stream = sys.stderr if settings.output == "json" else sys.stdout
+    paint = columns.Paint(settings.color, tty=stream.isatty())
+    stream.write(difference(file, before, after, paint))
+    write(look.root / file, before, after)
+    stream.flush()  # talk on stderr comes after the data it is about
+    return True
+
+
+def is_admitted(
+    settings: usage.Settings, look: offline.Look, file: str, after: bytes, *, about: ObjectRef
+) -> bool:
+    """Judge a file's new bytes; False, with all that stands in the way said, where they are not admitted."""
     changed = look.with_file(file, after)
-    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     found = _in_the_way(look.admission, changed.admission, about)
     if found:
-        sys.stdout.write(problems.text(found, changed.admission.inventory, paint))
+        stream = sys.stderr if settings.output == "json" else sys.stdout
+        paint = columns.Paint(settings.color, tty=stream.isatty())
+        stream.write(problems.text(found, changed.admission.inventory, paint))
         sys.stderr.write(f"handler: {file} is left as it was, since the result would not be admitted\n")
-        return False
-    sys.stdout.write(difference(file, before, after, paint))
-    write(look.root / file, before, after)
-    sys.stdout.flush()  # talk on stderr comes after the data it is about
-    return True
+    return not found
 
 
 def when(look: offline.Look) -> str:

@@ -5,6 +5,7 @@ byte. Comments are kept; a file that changed in the meantime is not overwritten.
 """
 
 import sys
+from dataclasses import dataclass
 
 from reconciler.control import folders
 from reconciler.doors import editing, offline, usage
@@ -12,23 +13,44 @@ from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Path
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The edit of one selection: the file as it was read, and with the value; None where it says that."""
+
+    about: ObjectRef
+    file: str
+    before: bytes
+    after: bytes | None
+
+
 def run(settings: usage.Settings, agent: str, interface: str, binding: str) -> int:
     """Point an agent's interface at a binding; 0 saved, 1 the result would not be admitted."""
     look = offline.look(folders.configuration(settings.config))
+    made = edit(look, agent, interface, binding)
+    if made.after is None:
+        sys.stderr.write(f"{made.file} selects {binding} for {interface} already.\n")
+        return 0
+    if not editing.save(settings, look, made.file, made.after, about=made.about):
+        return 1
+    say(settings, look, made, binding)
+    return 0
+
+
+def edit(look: offline.Look, agent: str, interface: str, binding: str) -> Edit:
+    """The edit that points an agent's interface at a binding. Raises ``Usage``, ``Stopped``."""
     about = ObjectRef(Kind.AGENT, agent)
     file = editing.file_of(look, about)
+    before = look.tree.files[file]
     after = editing.edited(look, file, {_place(editing.values(look, file), interface): binding})
-    if after == look.tree.files[file]:
-        sys.stderr.write(f"{file} selects {binding} for {interface} already.\n")
-        return 0
-    if not editing.save(settings, look, file, after, about=about):
-        return 1
+    return Edit(about, file, before, None if after == before else after)
+
+
+def say(settings: usage.Settings, look: offline.Look, made: Edit, binding: str) -> None:
+    """Tell that it is saved, and when it holds."""
     if not settings.quiet:
-        said = (
-            f"Saved {file}. The next session of {agent} uses {binding}; open ones stay. {editing.when(look)}"
-        )
-        sys.stderr.write(f"{said.strip()}\n")
-    return 0
+        agent = made.about.name
+        said = f"Saved {made.file}. The next session of {agent} uses {binding}; open ones stay."
+        sys.stderr.write(f"{said} {editing.when(look)}".strip() + "\n")
 
 
 def _place(values: dict[str, object], interface: str) -> Path:

@@ -18,6 +18,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("diff", "[--rev A..B]", "what an apply would change, and whom it touches (also: plan)"),
     ("apply", "[--wait] [--prune=all]", "reconcile now and say what became of it"),
     ("rebind", "AGENT INTERFACE BINDING", "edit the one value that selects a binding"),
+    ("swap", "AGENT INTERFACE BINDING --check", "rebind, once the suite is passed by the new binding, too"),
     ("suspend", "KIND/NAME", "no new calls of a binding, no new sessions of an agent"),
     ("resume", "KIND/NAME", "end a suspension"),
     ("fmt", "[--check] [PATH…]", "one layout for every TOML file, comments kept"),
