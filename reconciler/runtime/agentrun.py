@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.runtime import infopipe, netns
+from reconciler.runtime import infopipe, memory, netns
 
 _PASSED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
@@ -93,14 +93,17 @@ async def _run(
 
 def _spawned(order: Order, own: tuple[int, ...]) -> tuple[subprocess.Popen[bytes], int, int]:
     """bubblewrap, which builds and waits; where it tells of its inner process, and what lets it go on."""
+    try:
+        packed = memory.packed(order.options)
+    except ValueError as fault:
+        raise NotStartedError(str(fault)) from None
     told, tell = os.pipe()
     blocked, unblock = os.pipe()
     with ExitStack() as theirs:
         theirs.callback(os.close, tell)
         theirs.callback(os.close, blocked)
-        filters = _memory_file("seccomp", order.seccomp, theirs)
-        packed = b"".join(os.fsencode(one) + b"\0" for one in order.options)
-        options = _memory_file("options", packed, theirs)
+        filters = memory.file("seccomp", order.seccomp, theirs)
+        options = memory.file("options", packed, theirs)
         numbers = ("--info-fd", tell, "--block-fd", blocked, "--seccomp", filters, "--args", options)
         child = subprocess.Popen(  # noqa: S603 - an argument list that agentbox builds
             (order.bwrap, *map(str, numbers), "--", *order.command(own)),
@@ -164,11 +167,3 @@ def _take_back(terminal: int | None) -> None:
     with suppress(OSError):
         os.tcsetpgrp(terminal, os.getpgrp())
     signal.signal(signal.SIGTTOU, before)
-
-
-def _memory_file(name: str, content: bytes, owner: ExitStack) -> int:
-    number = os.memfd_create(name, os.MFD_CLOEXEC)
-    owner.callback(os.close, number)
-    os.write(number, content)
-    os.lseek(number, 0, os.SEEK_SET)
-    return number

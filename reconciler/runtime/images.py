@@ -2,8 +2,8 @@
 
 Podman is asked for two things: what an image says of itself, and its files. Nothing is ever pulled: a person
 does that, and until then the condition says how. No container is run by it either: the files are shown to a
-sandbox of ours, which has the same walls as any other. What is unpacked keeps no device, no set-user-id bit
-and no link that leads out of its folder while it is written.
+sandbox of ours, which has the same walls as any other. What is unpacked keeps no device and no set-user-id
+bit (``unpacking``), and nothing that an image says of itself becomes an option of the sandbox.
 """
 
 import asyncio
@@ -15,16 +15,13 @@ import tarfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from reconciler.runtime import host
+from reconciler.runtime import host, unpacking
 from reconciler.runtime.environments import NotBuiltError
 
 _HALF_MADE = ".making-"
 _ASK_S = 60.0
-_MAX_BYTES = 32 * 2**30
-_MAX_ENTRIES = 2_000_000
-_MODE = 0o755  # no set-user-id, no write for others
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Images:
         return Image(
             root=place / "root",
             words=(*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
-            variables=tuple((name, value) for name, _, value in pairs),
+            variables=tuple((name, value) for name, _, value in pairs if name),
             folder=config.get("WorkingDir") or "/",
         )
 
@@ -91,7 +88,8 @@ class Images:
             ) as child:
                 self._running.add(child)
                 assert child.stdout is not None  # noqa: S101 - a pipe was asked for
-                _extract(child.stdout, making / "root")
+                unpacking.unpack(child.stdout, making / "root")
+                unpacking.make_folder(making / "root", config.get("WorkingDir") or "/")
             if child.returncode:
                 raise NotBuiltError(f"podman export ended with exit {child.returncode}")
             (making / "config.json").write_text(json.dumps(config))
@@ -135,38 +133,15 @@ def _inspected(reference: str) -> dict[str, Any]:
         config: dict[str, Any] = found[0].get("Config") or {}
     except (NotBuiltError, ValueError, LookupError):
         raise NotBuiltError(f"the image is not on this machine: podman pull {reference}") from None
-    if not (config.get("Entrypoint") or config.get("Cmd")):
+    config = {key: config.get(key) for key in ("Entrypoint", "Cmd", "Env", "WorkingDir")}
+    if not (config["Entrypoint"] or config["Cmd"]):
         raise NotBuiltError("the image says nothing to run: it needs an entry point or a command")
+    for key, said in config.items():
+        if not all(isinstance(one, str) and "\0" not in one for one in _texts(said)):
+            raise NotBuiltError(f"what the image says of its {key} is no text that a program can be given")
+    config["WorkingDir"] = f"/{(config['WorkingDir'] or '').lstrip('/')}"
     return config
 
 
-def _extract(stream: IO[bytes], root: Path) -> None:
-    """Write the entries of an archive below ``root``, and nothing anywhere else."""
-    root.mkdir(mode=0o755)
-    written, real = 0, root.resolve()
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        archive.extraction_filter = lambda entry, _: entry  # ``_stays`` decides, on every python alike
-        for number, entry in enumerate(archive):
-            written += entry.size
-            if written > _MAX_BYTES or number > _MAX_ENTRIES:
-                raise tarfile.TarError("the image is too large")
-            if _stays(entry, real):
-                entry.mode = (entry.mode & _MODE) | (0o700 if entry.isdir() else 0o400)
-                archive.extract(entry, real, numeric_owner=True)
-
-
-def _stays(entry: tarfile.TarInfo, root: Path) -> bool:
-    """Whether an entry is written: plain files, folders and links, all inside; devices are left out.
-
-    Where a name leads is asked of what lies there by now, so no link that was written before leads out. A
-    symbolic link may point anywhere: it is met inside the sandbox alone, and never followed here.
-    """
-    if not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
-        return False
-    entry.name = entry.name.lstrip("/")
-    names = [entry.name, *([entry.linkname] if entry.islnk() else [])]
-    for name in names:
-        if ".." in name.split("/") or not (root / name).parent.resolve().is_relative_to(root):
-            raise tarfile.TarError("an entry leads out of the image")
-    entry.uid = entry.gid = 0 if os.geteuid() == 0 else os.geteuid()
-    return True
+def _texts(said: object) -> list[object]:
+    return said if isinstance(said, list) else [said or ""]

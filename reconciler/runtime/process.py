@@ -20,7 +20,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.runtime import infopipe
+from reconciler.runtime import infopipe, memory
 from reconciler.runtime.limits import Group
 
 GRACE_S = 2.0  # between the request to stop and the end of the pid namespace
@@ -178,8 +178,8 @@ async def spawn(order: Order, bounds: Callable[[], Group]) -> Process:
 
 def _bubblewrap(order: Order, tell: int, blocked: int, started: int) -> subprocess.Popen[bytes]:
     with ExitStack() as files:
-        filters = _memory_file("seccomp", order.seccomp, files)
-        options = _memory_file("options", b"".join(os.fsencode(one) + b"\0" for one in order.options), files)
+        filters = memory.file("seccomp", order.seccomp, files)
+        options = memory.file("options", memory.packed(order.options), files)
         numbers = ("--info-fd", tell, "--block-fd", blocked, "--seccomp", filters, "--args", options)
         return subprocess.Popen(  # noqa: S603 - an argument list that sandbox builds
             (order.label, *map(str, numbers), "--", *order.command(order.listener, started)),
@@ -199,14 +199,6 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
     reader.callback(os.close, read)
     writer.callback(os.close, write)
     return read, write
-
-
-def _memory_file(name: str, content: bytes, owner: ExitStack) -> int:
-    number = os.memfd_create(name, os.MFD_CLOEXEC)
-    owner.callback(os.close, number)
-    os.write(number, content)
-    os.lseek(number, 0, os.SEEK_SET)
-    return number
 
 
 def _children(pid: int) -> list[int]:

@@ -219,6 +219,16 @@ HOSTILE = {
         file("way", b"", type=tarfile.SYMTYPE, linkname="/etc"),
         file("shadow", b"", type=tarfile.LNKTYPE, linkname="way/shadow"),
     ],
+    "a file in place of a link": [
+        file("way", b"", type=tarfile.SYMTYPE, linkname="../../outside"),
+        file("way", b"x"),
+    ],
+    "a folder in place of a link": [
+        file("way", b"", type=tarfile.SYMTYPE, linkname="/tmp"),
+        file("way", b"", type=tarfile.DIRTYPE),
+    ],
+    "a file that is written twice": [file("one", b"x"), file("one", b"y")],
+    "a link in place of the image": [file("./", b"", type=tarfile.SYMTYPE, linkname="/tmp")],
 }
 
 
@@ -235,6 +245,40 @@ def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(keeper: Path, n
     assert not any(path.name == "outside" for path in keeper.rglob("*"))
 
 
+def test_a_second_name_of_a_link_changes_nothing_where_the_link_leads(keeper: Path) -> None:
+    """podman hands over such a pair: a mode or an owner set by that name would be set outside."""
+    kept = keeper / "kept"
+    kept.write_text("of a person")
+    kept.chmod(0o600)
+    os.utime(kept, (5, 5))
+    with tarfile.open(keeper / "archive", "w") as archive:
+        archive.addfile(file("way", b"", type=tarfile.SYMTYPE, linkname=str(kept))[0])
+        archive.addfile(file("second", b"", type=tarfile.LNKTYPE, linkname="way")[0])
+        archive.addfile(file("lost", b"", type=tarfile.LNKTYPE, linkname="device")[0])
+        archive.addfile(*file("compiled", b"x", mtime=7))
+    held = Images(keeper / "images")
+    asyncio.run(held.unpack(REFERENCE))
+    image = held.unpacked(REFERENCE)
+    assert image is not None
+    assert sorted(one.name for one in image.root.iterdir()) == ["app", "compiled", "second", "way"]
+    assert (image.root / "compiled").stat().st_mtime == 7
+    found = kept.stat()
+    assert (found.st_mode & 0o777, found.st_mtime, kept.read_text()) == (0o600, 5, "of a person")
+
+
+NUL = "\0--bind\0/\0/tmp"
+
+
+@pytest.mark.parametrize("said", [{"WorkingDir": f"/{NUL}"}, {"Env": [f"A=b{NUL}"]}, {"Cmd": ["x", NUL]}])
+def test_what_an_image_says_of_itself_is_never_an_option_of_the_sandbox(
+    keeper: Path, said: dict[str, Any]
+) -> None:
+    (keeper / "inspected").write_text(json.dumps([{"Config": CONFIG | said}]))
+    with pytest.raises(NotBuiltError, match=f"of its {next(iter(said))} is no text"):
+        asyncio.run(Images(keeper / "images").unpack(REFERENCE))
+    assert (keeper / "asked").read_text().splitlines() == [f"image inspect {REFERENCE}"]
+
+
 def test_devices_and_set_user_id_bits_are_left_behind(keeper: Path) -> None:
     with tarfile.open(keeper / "archive", "w") as archive:
         archive.addfile(file("su", b"x", mode=0o6777)[0], io.BytesIO(b"x"))
@@ -244,7 +288,7 @@ def test_devices_and_set_user_id_bits_are_left_behind(keeper: Path) -> None:
     asyncio.run(held.unpack(REFERENCE))
     image = held.unpacked(REFERENCE)
     assert image is not None
-    assert [path.name for path in image.root.iterdir()] == ["su"]
+    assert sorted(path.name for path in image.root.iterdir()) == ["app", "su"]  # it starts in /app
     assert (image.root / "su").stat().st_mode & 0o7777 == 0o755
 
 
