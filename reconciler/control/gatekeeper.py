@@ -36,6 +36,7 @@ _CODE = (
 _PASSED_ON = ("SSL_CERT_FILE", "SSL_CERT_DIR", "LANG", "TZ")
 _FIRST_WAIT_S, _LAST_WAIT_S, _LIVED_S = 0.05, 5.0, 60.0
 _END_S = 2.0
+_HOSTS = 400  # of a list, in one message
 
 May = Callable[[Recipe, str], Verdicted]
 Passed = Callable[[Recipe, dict[str, Any]], None]
@@ -62,6 +63,7 @@ class Gatekeeper:
         self._started_at = 0.0
         self._wait_s = _FIRST_WAIT_S
         self._again: asyncio.Task[None] | None = None
+        self._filling: set[asyncio.Task[None]] = set()  # secrets that are found anew for a new process
         self._closed = False
 
     @property
@@ -86,9 +88,10 @@ class Gatekeeper:
     async def close(self) -> None:
         """End the process; nothing is served any more."""
         self._closed = True
-        if self._again is not None:
-            self._again.cancel()
-            await asyncio.gather(self._again, return_exceptions=True)
+        tasks = [*self._filling, *([self._again] if self._again is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for number in list(self._open):
             self._shut(number)
         if self._post is not None:
@@ -110,7 +113,9 @@ class Gatekeeper:
         assert post_box is not None  # noqa: S101 - asked before
         handed = os.dup(one.listener.fileno())
         allow = list(one.recipe.egress)
-        post_box.send({"open": number, "allow": allow}, (handed,), lambda: os.close(handed))
+        post_box.send({"open": number}, (handed,), lambda: os.close(handed))
+        for first in range(0, len(allow), _HOSTS):
+            post_box.send({"allow": number, "hosts": allow[first : first + _HOSTS]})
         for slot in filled:
             value = base64.b64encode(slot.value.reveal()).decode()
             header = slot.use.header or ""
@@ -156,6 +161,8 @@ class Gatekeeper:
         child, self._child, self._post = self._child, None, None
         if child is not None:
             _reap(child, 0.0)
+        for task in self._filling:
+            task.cancel()
         if self._closed:
             return
         _LOG.warning("the gate ended: it is started again")
@@ -169,24 +176,29 @@ class Gatekeeper:
             while self._open:
                 await asyncio.sleep(self._wait_s)
                 with suppress(OSError):
-                    await self._filled_anew()
-                    return
+                    self._start()
+                    break
                 self._wait_s = min(self._wait_s * 2, _LAST_WAIT_S)
         finally:
             self._again = None
+        for number in self._open:  # each by itself: a program that hangs holds up its own connector alone
+            task = asyncio.get_running_loop().create_task(self._fill_anew(number, self._post))
+            self._filling.add(task)
+            task.add_done_callback(self._filled_anew)
 
-    async def _filled_anew(self) -> None:
-        found: dict[int, tuple[Filled, ...]] = {}
-        tried: set[int] = set()
-        while todo := self._open.keys() - tried:  # others may open meanwhile
-            number = min(todo)
-            tried.add(number)
-            refill = self._open[number].gated.refill
-            with suppress(Unresolved):  # whoever resolves it ends the instance
-                found[number] = await refill() if refill is not None else ()
-        self._start()
-        for number in self._open.keys() & found.keys():
-            self._give(number, found[number])
+    async def _fill_anew(self, number: int, post_box: Post | None) -> None:
+        refill = self._open[number].gated.refill
+        try:
+            filled = await refill() if refill is not None else ()
+        except Unresolved:  # whoever resolves it ends the instance
+            return
+        if number in self._open and self._post is post_box is not None:
+            self._give(number, filled)
+
+    def _filled_anew(self, task: asyncio.Task[None]) -> None:
+        self._filling.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            _LOG.error("secrets could not be found anew: %s", type(fault).__name__)
 
 
 def _reap(child: "subprocess.Popen[bytes]", patience_s: float) -> None:

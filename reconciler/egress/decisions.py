@@ -30,6 +30,7 @@ Cause = Literal[
     "answer",  # the gate: the answer is no HTTP, or in an encoding that cannot be looked through
     "echo",  # the gate: the answer held a secret that the gate had added
     "left",  # the gate: the connector left before its answer came
+    "fault",  # the gate: a fault of its own
 ]
 
 

@@ -119,9 +119,12 @@ class Slots:
 
 
 class _Over(Exception):  # noqa: N818 - how one request ends, caught where it began
-    def __init__(self, verdict: Verdict, cause: Cause, why: str, status: int = 0) -> None:
+    def __init__(
+        self, verdict: Verdict, cause: Cause, why: str, status: int = 0, *, lingers: bool = True
+    ) -> None:
         super().__init__(why)
         self.verdict, self.cause, self.why, self.status = verdict, cause, why, status
+        self.lingers = lingers  # what else the connector sends is read, so that it hears why
 
 
 @dataclass(slots=True)
@@ -186,8 +189,7 @@ class Gate:
     def _went(self, task: asyncio.Task[None]) -> None:
         self._open.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            # The words of a fault may hold what was sent: its class alone is told.
-            _LOG.error("a request broke off: %s", type(fault).__name__)
+            _LOG.error("a request broke off at its end: %s", type(fault).__name__)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         now = asyncio.get_running_loop().time()
@@ -200,6 +202,12 @@ class Gate:
             await _refuse(turn, over, reader, writer)
         except OSError:
             self._tell(turn, "failed", "left", "the connector left before its answer came")
+        except Exception as fault:  # noqa: BLE001 - the connector is answered, and a line is written
+            # The words of a fault may hold what was sent: its class alone is told.
+            _LOG.error("a request broke off: %s", type(fault).__name__)
+            over = _Over("failed", "fault", f"the gate failed: {type(fault).__name__}", 500)
+            self._tell(turn, over.verdict, over.cause, over.why)
+            await _refuse(turn, over, reader, writer)
         finally:
             self._held -= turn.held
             writer.close()
@@ -209,7 +217,7 @@ class Gate:
     async def _passed(self, turn: _Turn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) > self.caps.connections:
             most = self.caps.connections
-            raise _Over("refused", "busy", f"more than {most} connections are open", 503)
+            raise _Over("refused", "busy", f"more than {most} connections are open", 503, lingers=False)
         outgoing = await self._asked(turn, reader)
         if outgoing.target not in self.allow:
             why = f"{outgoing.target} is not on the list of what may be reached"
@@ -319,10 +327,11 @@ class Gate:
         response = await self._head(far, reader)
         turn.status = response.status_code
         kinds = dict(response.headers)
-        if kinds.get(b"content-encoding", b"identity").lower() != b"identity":
+        encodings = {value.lower() for name, value in response.headers if name == b"content-encoding"}
+        if encodings - {b"identity"}:
             raise _Over("refused", "answer", "the answer is encoded though no encoding was asked for", 502)
         passed = asked.narrowed(response.headers)
-        if any(self.slots.finds(value) for _, value in response.headers):
+        if any(self.slots.finds(part) for header in response.headers for part in header):
             raise self._echo()
         first, is_whole = b"", False
         if not kinds.get(b"content-type", b"").lower().startswith(_STREAMS):
@@ -452,6 +461,10 @@ async def _refuse(
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(_FAREWELL_S):
             writer.write(head.encode("ascii") + body)
+            if (
+                not over.lingers
+            ):  # there is no end to those who are too many: their descriptors are everybody's
+                return
             writer.write_eof()
             left = 2**20  # what is left unread takes the words back
             while left > 0 and (data := await reader.read(CHUNK)):

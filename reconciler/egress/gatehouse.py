@@ -37,7 +37,7 @@ class House:
         self._trust.set_alpn_protocols(["http/1.1"])
         self._gates: dict[int, Gate] = {}
         self._filled: dict[int, list[Filled]] = {}
-        self._opened: dict[int, tuple[socket.socket, Allow]] = {}
+        self._opened: dict[int, tuple[socket.socket, list[str]]] = {}
         self._asked: dict[int, asyncio.Future[Verdicted]] = {}
         self._numbers = itertools.count(1)
         self._work: asyncio.Queue[tuple[str, int]] = asyncio.Queue()  # in order: none is closed unopened
@@ -45,9 +45,11 @@ class House:
 
     def _heard(self, message: dict[str, Any], numbers: list[int]) -> None:
         match message:
-            case {"open": int(gate), "allow": list(allow)}:
-                self._opened[gate] = (socket.socket(fileno=numbers[0]), Allow(allow))
+            case {"open": int(gate)}:
+                self._opened[gate] = (socket.socket(fileno=numbers[0]), [])
                 self._filled[gate] = []
+            case {"allow": int(gate), "hosts": list(hosts)}:
+                self._opened[gate][1].extend(hosts)
             case {"secret": int(gate), "slot": str(slot), "header": str(header), "value": str(value)}:
                 use = SecretUse(slot, "", (), None, "gate", header)
                 self._filled[gate].append(Filled(use, Resolved(base64.b64decode(value), key=self._key)))
@@ -68,7 +70,7 @@ class House:
             await (self._serve(number) if what == "serve" else self._close(number))
 
     async def _serve(self, number: int) -> None:
-        listener, allow = self._opened.pop(number)
+        listener, listed = self._opened.pop(number)
         slots = Slots.of(self._filled.pop(number))
 
         async def may(ask: Ask) -> Verdicted:
@@ -77,7 +79,7 @@ class House:
         def record(passage: Passage) -> None:
             self._post.send({"passed": number, "passage": passage.as_json()})
 
-        gate = self._gates[number] = Gate(allow, slots, may, record, self._key, self._trust)
+        gate = self._gates[number] = Gate(_allowed(listed), slots, may, record, self._key, self._trust)
         await gate.start(listener)
 
     async def _close(self, number: int) -> None:
@@ -100,6 +102,14 @@ class House:
             return Verdicted(go=False, why="the controller did not decide in time")
         finally:
             self._asked.pop(number, None)
+
+
+def _allowed(listed: list[str]) -> Allow:
+    """A list, or an empty one where it is none: the controller does not start that connector either."""
+    try:
+        return Allow(listed)
+    except ValueError:
+        return Allow(())
 
 
 async def _run(end: socket.socket) -> None:

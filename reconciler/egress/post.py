@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from reconciler.model.problems import Bug
+
 MOST_BYTES = 160 * 1024  # of one message: a secret has at most 64 KiB, and is written in base64
 _BUFFER = 1024 * 1024
 _TURN = 32  # messages read before others get a turn
@@ -45,9 +47,13 @@ class Post:
     def send(
         self, message: dict[str, Any], numbers: tuple[int, ...] = (), gone: Callable[[], None] | None = None
     ) -> None:
-        """Send a message; ``gone`` is called when it has left with its descriptors, or never can."""
+        """Send a message; ``gone`` is called when it has left with its descriptors, or never can. One that
+        is longer than MOST_BYTES is a Bug.
+        """
         data = json.dumps(message, separators=(",", ":")).encode()
-        if not self._open or len(data) > MOST_BYTES:
+        if len(data) > MOST_BYTES:
+            raise Bug("a message between the controller and its gate is too long")
+        if not self._open:
             if gone is not None:
                 gone()
             return

@@ -38,6 +38,7 @@ _PASSED_ON = (  # what a password store or a keyring needs to find a person's ke
     "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR", "SSH_AUTH_SOCK",
 )  # fmt: skip
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+_MARK = b"\xef\xbb\xbf"  # what an editor of Windows begins a file with
 _LAYOUT = re.compile(rb"[\n\t]")  # within a key of several lines
 
 
@@ -87,6 +88,11 @@ class Resolver:
             raise Unresolved(use, "SecretTimeout", fault) from None
         except UnresolvedError as error:
             raise Unresolved(use, "SecretUnresolved", str(error)) from None
+        except ValueError:
+            raise Unresolved(use, "SecretUnresolved", "its path holds a NUL character") from None
+        except RuntimeError:
+            fault = "its path leads nowhere: '~' is nobody's home, or links lead round in a ring"
+            raise Unresolved(use, "SecretUnresolved", fault) from None
         except OSError as error:
             fault = f"it cannot be read: {error.strerror or 'an input/output error'}"
             raise Unresolved(use, "SecretUnresolved", fault) from None
@@ -120,11 +126,15 @@ class Resolver:
 
 def _proper(value: bytes, via: str) -> bytes:
     """The value without the one newline that programs and editors end a text with; UnresolvedError."""
+    value = value.removesuffix(b"\n").removesuffix(b"\r")
     if len(value) > MOST_BYTES:
         raise UnresolvedError(f"it has more than {MOST_BYTES} bytes")
-    value = value.removesuffix(b"\n").removesuffix(b"\r")
     if not value:
         raise UnresolvedError("there is nothing")
+    if value.startswith(_MARK):
+        raise UnresolvedError("it begins with a byte order mark: save it as plain UTF-8")
+    if via == "gate" and value.strip(b" ") != value:
+        raise UnresolvedError("it begins or ends with a space, which no header can")
     odd = value.endswith(b"\n") or _CONTROL.search(value)
     if odd or (via not in ("fd", "file") and _LAYOUT.search(value)):
         raise UnresolvedError("it has several lines, or control characters")
@@ -189,8 +199,8 @@ async def _aside(work: Callable[[], bytes]) -> bytes:
         result, fault = b"", None
         try:
             result = work()
-        except (OSError, UnresolvedError, RuntimeError) as error:  # RuntimeError: nobody's home is known
-            fault = error if not isinstance(error, RuntimeError) else UnresolvedError("'~' leads nowhere")
+        except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+            fault = error
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             loop.call_soon_threadsafe(tell, result, fault)
 

@@ -308,3 +308,62 @@ async def test_all_slots_resolve_at_the_same_time_and_the_first_fault_ends_the_o
         await Resolver(Path("/nowhere"), 30).resolve((bad, slow))
     assert descendants() == set()
     assert resolving.LIMIT_S == 10
+
+
+NOWHERE = "its path leads nowhere: '~' is nobody's home, or links lead round in a ring"
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (use("file", "/tmp/a\0b"), "its path holds a NUL character"),
+        (use("systemd", "a\0b"), "its path holds a NUL character"),
+        (use("age", "file=a", "identity=/a\0b"), "its path holds a NUL character"),
+        (use("file", "~nobody-at-all/key"), NOWHERE),
+        (use("age", "file=a", "identity=~nobody-at-all/key"), NOWHERE),
+        (use("sops", "file=~nobody-at-all/a", "path=a"), NOWHERE),
+    ],
+)
+async def test_a_path_that_no_file_can_have_is_an_answer_at_once(
+    one: SecretUse, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    told = await fault(one, tmp_path / "config")
+    assert (told.reason, told.fault) == ("SecretUnresolved", words)
+
+
+async def test_links_that_lead_in_a_ring_are_no_file(tmp_path: Path) -> None:
+    (tmp_path / "ring").symlink_to("ring")
+    told = await fault(use("file", str(tmp_path / "ring")), tmp_path / "config")
+    assert told.reason == "SecretUnresolved"
+    assert "in a ring" in told.fault or "symbolic links" in told.fault
+
+
+@pytest.mark.parametrize(
+    ("text", "via", "words"),
+    [
+        (" " + VALUE, "gate", "it begins or ends with a space, which no header can"),
+        (VALUE + " \n", "gate", "it begins or ends with a space, which no header can"),
+        ("\ufeff" + VALUE, "env", "it begins with a byte order mark: save it as plain UTF-8"),
+    ],
+)
+async def test_what_an_editor_adds_is_no_part_of_a_secret(
+    text: str, via: str, words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "key"
+    path.touch(mode=0o600)
+    path.write_text(text)
+    one = SecretUse("key", "file", (str(path),), "KEY", via)
+    assert (await fault(one, tmp_path / "config")).fault == words
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_the_newline_does_not_count_among_its_bytes(more: int, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.touch(mode=0o600)
+    path.write_text("k" * (resolving.MOST_BYTES + more) + "\n")
+    one = use("file", str(path))
+    if more:
+        assert (await fault(one, tmp_path / "config")).fault == "it has more than 65536 bytes"
+    else:
+        assert len(await found(one, tmp_path / "config")) == resolving.MOST_BYTES
