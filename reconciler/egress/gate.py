@@ -205,9 +205,9 @@ class Gate:
         except Exception as fault:  # noqa: BLE001 - the connector is answered, and a line is written
             # The words of a fault may hold what was sent: its class alone is told.
             _LOG.error("a request broke off: %s", type(fault).__name__)
-            over = _Over("failed", "fault", f"the gate failed: {type(fault).__name__}", 500)
-            self._tell(turn, over.verdict, over.cause, over.why)
-            await _refuse(turn, over, reader, writer)
+            failed = _Over("failed", "fault", f"the gate failed: {type(fault).__name__}", 500)
+            self._tell(turn, failed.verdict, failed.cause, failed.why)
+            await _refuse(turn, failed, reader, writer)
         finally:
             self._held -= turn.held
             writer.close()
