@@ -51,7 +51,7 @@ class Environments:
         self._building: dict[str, asyncio.Task[Path]] = {}
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in root.glob(f"{_HALF_MADE}*"):  # a controller that was killed while it built
-            if not _is_being_made(left.name):
+            if not is_being_made(left.name):
                 shutil.rmtree(left, ignore_errors=True)
 
     def path(self, digest: str) -> Path | None:
@@ -135,7 +135,7 @@ def _settle(made: Path, place: Path) -> None:
     made.rename(place)
 
 
-def _is_being_made(name: str) -> bool:
+def is_being_made(name: str) -> bool:
     """Whether another program that lives builds there: a check installs where the controller does."""
     maker = name.removeprefix(_HALF_MADE).partition("-")[0]
     return maker.isdecimal() and int(maker) != os.getpid() and Path("/proc", maker).is_dir()

@@ -12,13 +12,14 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reconciler.runtime import host, unpacking
-from reconciler.runtime.environments import NotBuiltError
+from reconciler.runtime.environments import NotBuiltError, is_being_made
 
 _HALF_MADE = ".making-"
 _ASK_S = 60.0
@@ -35,14 +36,17 @@ class Image:
 
 
 class Images:
-    """The folder ``<state>/images``."""
+    """The folder ``<state>/images``. An image is unpacked once, however many ask for it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._unpacking: dict[str, asyncio.Future[None]] = {}
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in root.glob(f"{_HALF_MADE}*"):  # a controller that was killed while it unpacked
-            shutil.rmtree(left, ignore_errors=True)
+            if not is_being_made(left.name):
+                shutil.rmtree(left, ignore_errors=True)
 
     def unpacked(self, reference: str) -> Image | None:
         """The image ``name@sha256:…`` as it lies here, or None before it is unpacked."""
@@ -64,45 +68,61 @@ class Images:
         return self._root / reference.rpartition(":")[2]
 
     async def unpack(self, reference: str) -> None:
-        """Unpack an image that podman has; raises NotBuiltError with what a person can do."""
-        try:
-            await asyncio.to_thread(self._unpack, reference)
-        except asyncio.CancelledError:
-            self.close()
-            raise
+        """Unpack an image that podman has; raises NotBuiltError with what a person can do. Who gives up
+        waiting leaves it to those who ask next.
+        """
+        if (task := self._unpacking.get(reference)) is None:
+            task = asyncio.get_running_loop().run_in_executor(None, self._unpack, reference)
+            self._unpacking[reference] = task
+            task.add_done_callback(lambda done: self._finished(reference, done))
+        await asyncio.shield(task)
+
+    def _finished(self, reference: str, task: "asyncio.Future[None]") -> None:
+        del self._unpacking[reference]
+        if not task.cancelled():
+            task.exception()  # whoever asked may have left: that is no fault to report
 
     def close(self) -> None:
-        """End what is being unpacked."""
+        """End what is being unpacked, and begin nothing more."""
+        self._closed = True
         for child in tuple(self._running):
             child.kill()
 
     def _unpack(self, reference: str) -> None:
         config = _inspected(reference)
-        making = self._root / f"{_HALF_MADE}{os.getpid()}-{self.place(reference).name}"
-        shutil.rmtree(making, ignore_errors=True)
-        making.mkdir(mode=0o755)
         container = _podman("create", "--network", "none", "--pull", "never", reference, "/none").strip()
+        making = Path(tempfile.mkdtemp(prefix=f"{_HALF_MADE}{os.getpid()}-", dir=self._root))
         try:
-            with subprocess.Popen(  # noqa: S603 - a program of the system, and an id that it gave
-                (_tool(), "export", container), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
-            ) as child:
-                self._running.add(child)
-                assert child.stdout is not None  # noqa: S101 - a pipe was asked for
-                unpacking.unpack(child.stdout, making / "root")
-                unpacking.make_folder(making / "root", config.get("WorkingDir") or "/")
-            if child.returncode:
-                raise NotBuiltError(f"podman export ended with exit {child.returncode}")
+            self._export(container, making / "root", config["WorkingDir"])
             (making / "config.json").write_text(json.dumps(config))
+            making.chmod(0o755)
             place = self.place(reference)
             shutil.rmtree(place, ignore_errors=True)
             making.rename(place)
         except (tarfile.TarError, OSError) as fault:
-            raise NotBuiltError(f"its image cannot be unpacked: {type(fault).__name__}") from None
+            words = (fault.strerror or type(fault).__name__) if isinstance(fault, OSError) else fault
+            raise NotBuiltError(f"its image cannot be unpacked: {words}") from None
         finally:
-            self._running = {one for one in self._running if one.poll() is None}
             with suppress(NotBuiltError):
                 _podman("rm", "--force", container)
             shutil.rmtree(making, ignore_errors=True)
+
+    def _export(self, container: str, root: Path, start: str) -> None:
+        child = subprocess.Popen(  # noqa: S603 - a program of the system, and an id that it gave
+            (_tool(), "export", container), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        )
+        self._running.add(child)
+        try:
+            with child:
+                if self._closed:  # before it was known
+                    child.kill()
+                assert child.stdout is not None  # noqa: S101 - a pipe was asked for
+                unpacking.unpack(child.stdout, root)
+                unpacking.make_folder(root, start)
+        finally:
+            self._running.discard(child)
+        if child.returncode:
+            raise NotBuiltError(f"podman export ended with exit {child.returncode}")
 
 
 def _tool() -> str:

@@ -292,6 +292,23 @@ def test_devices_and_set_user_id_bits_are_left_behind(keeper: Path) -> None:
     assert (image.root / "su").stat().st_mode & 0o7777 == 0o755
 
 
+def test_an_image_that_several_want_is_unpacked_once(keeper: Path) -> None:
+    (keeper / "archive").write_bytes(rootfs())
+    held = Images(keeper / "images")
+
+    async def story() -> None:
+        first = asyncio.ensure_future(held.unpack(REFERENCE))
+        rest = [asyncio.ensure_future(held.unpack(REFERENCE)) for _ in range(3)]
+        await asyncio.sleep(0)
+        first.cancel()  # who leaves takes nothing from the others
+        await asyncio.gather(*rest)
+
+    asyncio.run(story())
+    assert held.unpacked(REFERENCE) is not None
+    assert (keeper / "asked").read_text().splitlines().count("export c0ffee") == 1
+    assert [path.name for path in (keeper / "images").iterdir()] == ["a" * 64]
+
+
 @pytest.mark.skipif(shutil.which("podman", path="/usr/bin") is None, reason="podman is not installed")
 def test_podman_keeps_the_image_and_runs_nothing(tmp_path: Path) -> None:
     """The real one, on an image that it is handed as an archive: no registry is asked."""
