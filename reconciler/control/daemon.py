@@ -181,7 +181,7 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving
     """The rooms, joined: the controller, whom its rooms ask and tell, and what lets connectors out."""
     journal = Journal(place.state, time.time)
     news = _News()
-    laid = RuntimeFolders(place.state, place.run)
+    laid = RuntimeFolders(place.state, place.run, (place.config,))
     leaving = Leaving(journal)
     supervisor = Supervisor(
         laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=Resolver(place.config),

@@ -28,6 +28,7 @@ from reconciler.control.caserun import Asking, CaseRunner, Suite
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
+from reconciler.control.place import Place
 from reconciler.control.troubles import Meddler
 from reconciler.model.calls import CallRecord, Refusal
 from reconciler.model.inventory import Resource
@@ -295,6 +296,7 @@ def _folders(ground: Ground) -> Iterator[RuntimeFolders]:
         state.mkdir(mode=0o700)
         run.mkdir(mode=0o700)
         (state / "envs").symlink_to(ground.environments.resolve(), target_is_directory=True)
-        yield RuntimeFolders(state, run)
+        ours = Place.of(ground.config).surroundings().forbidden
+        yield RuntimeFolders(state, run, tuple(map(Path, ours)))
     finally:
         shutil.rmtree(whole, ignore_errors=True)

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
@@ -31,6 +32,7 @@ _BUNDLES = (  # where distributions keep the certificates of authorities, as one
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
+_OURS = "Handler's own files lie there"
 CERTIFICATES = _BUNDLES[-1]  # where a sandbox shows them
 _PLAIN_PREFIXES = (Path("/usr"), Path("/usr/local"))
 _LINKED = re.compile(r"(?:=> )?(/\S+) \(0x[0-9a-f]+\)")
@@ -95,30 +97,46 @@ def executable(path: Path) -> sandbox.Need:
     return sandbox.Need(mounts=tuple((outside, inside) for inside, outside in mounts.items()))
 
 
-def readable(path: str) -> sandbox.Need:
-    """One of ``sandbox.read``: a file or folder at its own place, and at its real one; raises Missing."""
+def readable(path: str, ours: Collection[Path]) -> sandbox.Need:
+    """One of ``sandbox.read``: a file or folder at its own place, and at its real one; raises Missing, also
+    where links lead to one of our own folders (``ours``, by their real paths).
+    """
     if fault := sandbox.readable_fault(path):
         raise Missing(f"'{path}' cannot be shown to a connector: {fault}")
     real = str(Path(path).resolve())
     if fault := sandbox.readable_fault(real):
         raise Missing(f"'{path}' cannot be shown to a connector: it leads to '{real}', and {fault}")
+    if _overlaps(Path(real), ours):
+        raise Missing(f"'{path}' cannot be shown to a connector: it leads to '{real}', and {_OURS}")
     if not Path(real).exists():
         raise Missing(f"'{path}', which sandbox.read names, is not on this machine")
     inside = dict.fromkeys((real,) if path.startswith(_MERGED) else (real, path))
     return sandbox.Need(mounts=tuple((real, place) for place in inside))
 
 
-def folder(path: str, inside: str) -> sandbox.Need:
-    """The folder that a setting names, as it lies now, shown read-only at ``inside``; raises Missing."""
+def folder(path: str, inside: str, ours: Collection[Path]) -> sandbox.Need:
+    """The folder that a setting names, as it lies now, shown read-only at ``inside``; raises Missing, also
+    where links lead to one of our own folders (``ours``, by their real paths) or to a person's whole home.
+    """
     written = Path(path).expanduser()
     real = written.resolve()
     if fault := places.fault("folder", str(real)):
         raise Missing(
             f"the folder '{path}' cannot be shown to a connector: it leads to '{real}', and {fault}"
         )
+    if _overlaps(real, ours) or Path.home().resolve().is_relative_to(real):
+        fault = _OURS if _overlaps(real, ours) else "a whole home lies there"
+        raise Missing(
+            f"the folder '{path}' cannot be shown to a connector: it leads to '{real}', and {fault}: "
+            "name a folder of documents alone"
+        )
     if not real.is_dir():
         raise Missing(f"the folder '{path}' is not on this machine")
     return sandbox.Need(mounts=((str(real), inside),))
+
+
+def _overlaps(real: Path, ours: Collection[Path]) -> bool:
+    return any(real.is_relative_to(one) or one.is_relative_to(real) for one in ours)
 
 
 def deno(inside: str) -> sandbox.Need:

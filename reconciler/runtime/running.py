@@ -75,6 +75,7 @@ class Workshop:
     event: Callable[[InstanceSeen], None]
     way_out: ProxyFor
     secrets: Resolver
+    ours: tuple[Path, ...]  # the real paths of folders that no connector is shown
     revoke: Callable[[Recipe, Unresolved], None]  # what else runs on a reference that does not resolve
     gate: GateFor = no_gate
     stirred: Callable[["Running"], None] = lambda unit: None  # one is no more as it was declared
@@ -362,8 +363,9 @@ class Running:
         environment = shop.store.environments.path(recipe.environment) if recipe.environment else None
         if recipe.environment and environment is None:
             raise ValueError("what it needs is not installed")
-        needs = [*map(host.program, recipe.sandbox.programs), *map(host.readable, recipe.sandbox.read)]
-        needs.extend(host.folder(path, places.place(key)) for key, path in recipe.folders)
+        needs = [host.program(name) for name in recipe.sandbox.programs]
+        needs.extend(host.readable(path, shop.ours) for path in recipe.sandbox.read)
+        needs.extend(host.folder(path, places.place(key), shop.ours) for key, path in recipe.folders)
         begun = programs.launch(recipe, code, environment)
         variables = dict(sandbox.variables(recipe)) | dict(begun.variables)
         needs.extend(begun.needs)

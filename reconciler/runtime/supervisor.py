@@ -43,10 +43,13 @@ __all__ = ["Altered", "Endpoint", "NotBuiltError", "RuntimeFolders", "Supervisor
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFolders:
-    """Where a supervisor keeps things (``state``) and has its sockets (``run``); nobody else's."""
+    """Where a supervisor keeps things (``state``) and has its sockets (``run``); nobody else's. ``others``
+    are further folders of ours: no setting and no link leads a connector into any of them.
+    """
 
     state: Path
     run: Path
+    others: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class Supervisor:
             event=event,
             way_out=way_out,
             secrets=resolver,
+            ours=tuple(one.resolve() for one in (folders.state, folders.run, *folders.others)),
             revoke=self._revoke,
             gate=gate,
             stirred=self._roll.stirred,

@@ -77,30 +77,52 @@ def test_data_is_shown_at_its_own_and_its_real_place(tmp_path: Path, monkeypatch
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to("data")
     real = str(tmp_path / "data")
-    assert host.readable(str(tmp_path / "link")).mounts == ((real, real), (real, str(tmp_path / "link")))
-    assert host.readable(real).mounts == ((real, real),)
+    assert host.readable(str(tmp_path / "link"), ()).mounts == ((real, real), (real, str(tmp_path / "link")))
+    assert host.readable(real, ()).mounts == ((real, real),)
     with pytest.raises(host.Missing, match="not on this machine"):
-        host.readable(str(tmp_path / "nothing"))
+        host.readable(str(tmp_path / "nothing"), ())
 
 
 def test_a_settings_folder_is_shown_at_one_place_as_it_really_lies(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     for written in ("real", "link"):
-        need = host.folder(str(tmp_path / written), "/folders/docs")
+        need = host.folder(str(tmp_path / written), "/folders/docs", ())
         assert need.mounts == ((str(tmp_path / "real"), "/folders/docs"),)
     (tmp_path / "keys").symlink_to("/etc/ssl")
     with pytest.raises(host.Missing, match="leads to '/etc/ssl'"):
-        host.folder(str(tmp_path / "keys"), "/folders/docs")
+        host.folder(str(tmp_path / "keys"), "/folders/docs", ())
     with pytest.raises(host.Missing, match="not on this machine"):
-        host.folder(str(tmp_path / "nothing"), "/folders/docs")
+        host.folder(str(tmp_path / "nothing"), "/folders/docs", ())
+
+
+def test_no_link_leads_into_our_own_folders_or_to_a_whole_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host.sandbox, "_INSIDE", ("/app",))
+    ours, home = tmp_path / "kept" / "state", tmp_path / "people" / "ann"
+    for folder in (ours / "objects", home / "documents"):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    for number, place in enumerate((ours, ours / "objects", ours.parent)):
+        link = tmp_path / f"link{number}"
+        link.symlink_to(place)
+        with pytest.raises(host.Missing, match=r"Handler's own files.*name a folder of documents"):
+            host.folder(str(link), "/folders/docs", (ours,))
+        with pytest.raises(host.Missing, match="Handler's own files"):
+            host.readable(str(link), (ours,))
+    for number, place in enumerate((home, home.parent)):
+        (tmp_path / f"home{number}").symlink_to(place)
+        with pytest.raises(host.Missing, match="a whole home"):
+            host.folder(str(tmp_path / f"home{number}"), "/folders/docs", (ours,))
+    assert host.folder("~/documents", "/folders/docs", (ours,)).mounts
 
 
 def test_a_link_to_something_wide_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host.sandbox, "_INSIDE", ("/app",))
     (tmp_path / "link").symlink_to("/etc")
     with pytest.raises(host.Missing, match="wider"):
-        host.readable(str(tmp_path / "link"))
+        host.readable(str(tmp_path / "link"), ())
 
 
 def test_the_packaged_bubblewrap_serves_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

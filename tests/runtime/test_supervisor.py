@@ -50,6 +50,18 @@ def test_two_hundred_first_calls_start_one_process() -> None:
     play(story)
 
 
+def test_a_setting_reaches_no_folder_of_ours_through_a_link() -> None:
+    async def story(made: Rig) -> None:
+        for number, ours in enumerate(("state", "run", "state/objects")):
+            link = made.base / f"documents{number}"
+            link.symlink_to(made.base / ours)
+            name = await made.declare(f"b{number}", folders=(("docs", str(link)),))
+            with pytest.raises(Unready, match="Handler's own files lie there"):
+                await made.supervisor.ready(name)
+
+    play(story)
+
+
 def test_what_is_observed_at_once_is_what_is_seen_of_each() -> None:
     async def story(made: Rig) -> None:
         kept, name = made.supervisor.observed(), await made.declare()
