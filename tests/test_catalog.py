@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -75,7 +76,8 @@ def test_the_lock_is_exactly_what_publishing_every_version_would_write() -> None
     for folder in VERSIONS:
         name = folder.relative_to(CATALOG / "interfaces").as_posix()
         entry = written.entries[name]
-        again[name] = frozen.entry(version(folder), entry.reviewed_by, entry.published)
+        made = frozen.entry(version(folder), entry.reviewed_by, entry.published)
+        again[name] = made if entry.files else replace(made, files=())
     assert lock.render(Lock(again)) == text
 
 

@@ -7,14 +7,15 @@ may not differ from it, ``config.lock`` reads and writes the file.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
 import rfc8785
 
 from reconciler.admission.view import View, inside, whole_path
-from reconciler.model.inventory import Inventory, LockEntry, Resource
-from reconciler.model.problems import Problem, Severity, Span, listed
+from reconciler.model.inventory import Inventory, Lock, LockEntry, Resource
+from reconciler.model.names import InterfaceRef
+from reconciler.model.problems import Problem, Severity, Span, listed, quoted
 from reconciler.model.resources import Interface, Record
 
 
@@ -29,6 +30,7 @@ def entry(resource: Resource[Interface], reviewer: str, date: str) -> LockEntry:
         model_digest=model_digest(resource),
         reviewed_by=reviewer,
         published=date,
+        files=tuple(sorted((path, _sha256(data)) for path, data in inside(resource).items())),
     )
 
 
@@ -42,7 +44,11 @@ def model_digest(resource: Resource[Interface]) -> str:
         canonical = rfc8785.dumps({"tools": tools, "skills": texts})
     except (orjson.JSONDecodeError, UnicodeDecodeError, rfc8785.CanonicalizationError) as error:
         raise ValueError(f"what a model reads of {resource.ref.name} has no canonical form") from error
-    return f"sha256:{hashlib.sha256(canonical).hexdigest()}"
+    return _sha256(canonical)
+
+
+def _sha256(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def published_version_is_unchanged(view: View, interface: Resource[Interface]) -> Iterator[Problem]:
@@ -50,8 +56,7 @@ def published_version_is_unchanged(view: View, interface: Resource[Interface]) -
     locked = view.locked(interface.layer, interface.ref.name)
     if locked is None or locked.digest == f"sha256:{interface.digest}":
         return
-    last = view.last_admitted(interface.ref)
-    changed = _changed(last, interface) if last and f"sha256:{last.digest}" == locked.digest else []
+    changed = _changed(locked, view.last_admitted(interface.ref), interface)
     try:
         same = model_digest(interface) == locked.model_digest
     except ValueError:
@@ -92,14 +97,44 @@ def locks_name_what_is_there(inventory: Inventory) -> Iterator[Problem]:
             )
 
 
+def entries_that_changed(then: Lock, now: Lock, since: str) -> Iterator[Problem]:
+    """Each entry of the earlier lock that is gone or says something else now."""
+    for ref, was in then.entries.items():
+        there = now.entries.get(ref)
+        same = there is not None and _promise(there) == _promise(was)
+        same = same and there is not None and (not was.files or was.files == there.files)
+        if not same:
+            version = InterfaceRef.parse(ref)
+            yield Problem(
+                code="I303",
+                what=f"{ref} was published at {quoted(since)}, and its entry is "
+                + ("gone" if there is None else "another now"),
+                why="a published version stays as it was: agents rely on every byte of it",
+                mend="take the entry and the folder from version control, "
+                f"and publish the change as interfaces/{version.name}/v{version.version + 1}",
+                at=Span("handler.lock", there.line, 1) if there else Span("handler.lock"),
+                reason="FrozenModified",
+            )
+
+
+def _promise(entry: LockEntry) -> tuple[str, ...]:
+    return entry.digest, entry.model_digest, entry.reviewed_by, entry.published
+
+
 def _files(paths: Iterable[str]) -> str:
     names = list(paths)
     shown, more = names[:3], len(names) - 3
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-def _changed(last: Resource[Record], now: Resource[Interface]) -> list[str]:
-    before, after = inside(last), inside(now)
+def _changed(locked: LockEntry, last: Resource[Record] | None, now: Resource[Interface]) -> list[str]:
+    """The files that are not what they were, as the lock has them or else the last form; none: not known."""
+    before: Mapping[str, object] = dict(locked.files)
+    after: Mapping[str, object] = {path: _sha256(data) for path, data in inside(now).items()}
+    if not before:
+        if last is None or f"sha256:{last.digest}" != locked.digest:
+            return []
+        before, after = inside(last), inside(now)
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 

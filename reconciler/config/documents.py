@@ -27,6 +27,8 @@ class LockedVersion(Document):
     """Who read what the model will read."""
     published: str
     """The day it was locked, as YYYY-MM-DD."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """`sha256:…` of each of its files, by path: so that what changed can be named."""
 
 
 class LockFile(Document):

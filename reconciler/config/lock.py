@@ -42,6 +42,7 @@ def read(data: bytes) -> Lock | TextFault:
                 model_digest=entry["modelDigest"],
                 reviewed_by=entry["reviewedBy"],
                 published=entry["published"],
+                files=tuple(sorted(entry.get("files", {}).items())),
                 line=toml.place(data, ("interfaces", ref))[0],
             )
             for ref, entry in values.get("interfaces", {}).items()
@@ -60,6 +61,9 @@ def render(lock: Lock) -> str:
             f"reviewedBy = {_text(entry.reviewed_by)}\n"
             f'published = "{entry.published}"\n'
         )
+        if entry.files:
+            parts.append(f'\n[interfaces."{entry.ref}".files]\n')
+            parts += [f"{_text(path)} = {_text(digest)}\n" for path, digest in sorted(entry.files)]
     text = "".join(parts)
     again = read(text.encode())
     if isinstance(again, TextFault):
@@ -89,7 +93,12 @@ def _entry_faults(ref: str, entry: object) -> Iterator[tuple[Path, str]]:
     if not isinstance(entry, dict):
         yield path, f"{quoted(ref)} is not a table"
         return
-    for key in sorted(entry.keys() - _KEYS.keys()):
+    files = entry.get("files", {})
+    if not isinstance(files, dict) or any(
+        not isinstance(digest, str) or not _DIGEST.fullmatch(digest) for digest in files.values()
+    ):
+        yield (*path, "files"), f"files of {ref} is no table of digests"
+    for key in sorted(entry.keys() - _KEYS.keys() - {"files"}):
         yield (*path, key), f"{quoted(key)} is not a key of a locked version"
     for key, form in _KEYS.items():
         value = entry.get(key)

@@ -7,7 +7,7 @@ the command alike. What a command imports is imported when it runs.
 
 import click
 
-from reconciler.doors import connectorcli, editcli, rollcli, sessioncli, usage
+from reconciler.doors import connectorcli, editcli, lockcli, rollcli, sessioncli, usage
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -209,25 +209,6 @@ def _secret_check(settings: usage.Settings, binding: str) -> int:
     return secretcheck.run(settings, binding)
 
 
-@handler.group("lock")
-def _lock() -> None:
-    """Publish interface versions: freeze them in handler.lock."""
-
-
-@_lock.command("add")
-@click.argument("ref")
-@click.option("--reviewer", default="", help="Who reviewed what a model reads (default: git's user.email).")
-@click.pass_obj
-def _lock_add(settings: usage.Settings, ref: str, reviewer: str) -> int:
-    """Publish REF, like ocr/v1: from then on its files never change.
-
-    Exit: 0 published, 1 it is refused, or published with other files.
-    """
-    from reconciler.doors import locking
-
-    return locking.run(settings, ref, reviewer)
-
-
 @handler.command("explain")
 @click.argument("subject", metavar="CODE|WORD|KEY")
 @click.pass_obj
@@ -336,5 +317,11 @@ def _doctor(settings: usage.Settings) -> int:
 
 
 handler.add_command(_diff, "plan")
-for _command in (*editcli.COMMANDS, *rollcli.COMMANDS, *sessioncli.COMMANDS, *connectorcli.COMMANDS):
+for _command in (
+    *editcli.COMMANDS,
+    *rollcli.COMMANDS,
+    *sessioncli.COMMANDS,
+    *connectorcli.COMMANDS,
+    *lockcli.COMMANDS,
+):
     handler.add_command(_command)

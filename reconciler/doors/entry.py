@@ -19,6 +19,7 @@ _COULD_NOT = {
     "convert",
     "diff",
     "plan",
+    "swap",
     "apply",
     "status",
     "get",

@@ -1,7 +1,8 @@
-"""``handler lock add``: publishes an interface version by freezing its folder in ``handler.lock``.
+"""``handler lock``: publishes interface versions by freezing their folders in ``handler.lock``.
 
-From then on the version never changes; a later edit is refused everywhere. So nothing is locked that is not
-admitted, and an entry that is there is never replaced.
+From then on a version never changes; a later edit is refused everywhere. So nothing is locked that is not
+admitted, and an entry that is there is never replaced. ``review`` shows what a model will read beforehand,
+``check`` holds a lock to what it was at an earlier commit.
 """
 
 import subprocess
@@ -11,14 +12,17 @@ from datetime import UTC, datetime
 
 from reconciler.admission import frozen
 from reconciler.config import lock
-from reconciler.control import atomic, folders
-from reconciler.doors import columns, offline, problems, usage
-from reconciler.model.inventory import Layer, Lock, LockEntry
+from reconciler.control import atomic, commits, folders
+from reconciler.control.source import Gone
+from reconciler.doors import columns, offline, problems, reviewing, usage
+from reconciler.model.inventory import Layer, Lock, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem
+from reconciler.model.resources import Interface
 
 _GIT_S = 5.0
 _FILE = "handler.lock"
+_BROKEN = ("I301", "I302", "S220")  # a version changed, or is gone; the lock cannot be read
 
 
 def run(settings: usage.Settings, reference: str, reviewer: str) -> int:
@@ -32,17 +36,79 @@ def run(settings: usage.Settings, reference: str, reviewer: str) -> int:
     whole = inventory.locks.get(Layer.CONFIG) or Lock()
     entry = frozen.entry(interface, reviewer.strip(), datetime.now(UTC).date().isoformat())
     if (there := whole.entries.get(entry.ref)) is not None:
+        if there.digest == entry.digest and not there.files:  # of a time when a lock did not name files
+            _write(look, Lock({**whole.entries, entry.ref: replace(there, files=entry.files)}))
         return _there(there, entry)
     if found := look.admission.refused.get(interface.ref):
         return _refused(settings, look, found)
     entry = replace(entry, reviewed_by=entry.reviewed_by or _reviewer(look))
-    text = lock.render(Lock({**whole.entries, entry.ref: entry}))
-    atomic.write(look.root / _FILE, text.encode())
-    (look.root / _FILE).chmod(0o644)
+    if not _agreed(settings, look, interface):
+        sys.stderr.write("handler: nothing was published\n")
+        return 1
+    _write(look, Lock({**whole.entries, entry.ref: entry}))
     sys.stdout.write(f"{entry.ref} {entry.digest}\n")
     if not settings.quiet:
         sys.stderr.write(f"Published {entry.ref}, reviewed by {entry.reviewed_by}. Commit {_FILE}.\n")
     return 0
+
+
+def review(settings: usage.Settings, reference: str) -> int:
+    """Show what a model will read of a version; 0 all of it is seen, 1 something in it is not."""
+    ref = _parsed(reference)
+    look = offline.look(folders.configuration(settings.config))
+    interface = look.admission.inventory.interface(str(ref))
+    if interface is None:
+        return _absent(settings, look, ref)
+    last = reviewing.before(look.admission.inventory, ref)
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    sys.stdout.write(reviewing.text(interface, last, paint))
+    return 1 if reviewing.is_hiding(interface) else 0
+
+
+def check(settings: usage.Settings, since: str) -> int:
+    """Hold the lock to what it was at a commit: 0 nothing that was published changed, 1 something did."""
+    look = offline.look(folders.configuration(settings.config))
+    locks = look.admission.inventory.locks
+    now = locks.get(Layer.CONFIG) or Lock()
+    faults = [one for one in look.admission.problems if one.code in _BROKEN]
+    if since:
+        faults += list(frozen.entries_that_changed(_lock_at(look, since), now, since))
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    sys.stdout.write(problems.text(tuple(faults), look.admission.inventory, paint) if faults else "")
+    if not settings.quiet and not faults:
+        count = columns.counted(len(now.entries), "version")
+        sys.stderr.write(f"{count} published, and as published{f' at {since}' if since else ''}\n")
+    return 1 if faults else 0
+
+
+def _lock_at(look: offline.Look, since: str) -> Lock:
+    """The lock as a commit has it. Raises ``Stopped``."""
+    commit = commits.resolve(look.root, since)
+    tree = commit if isinstance(commit, Gone) else commits.tree(commit)
+    if isinstance(tree, Gone):
+        raise usage.Stopped(f"cannot read {_FILE} at '{since}': {tree.detail}")
+    data = tree.files.get(_FILE)
+    found = lock.read(data) if data is not None else Lock()
+    if not isinstance(found, Lock):
+        raise usage.Stopped(f"cannot read {_FILE} at '{since}': line {found.line}: {found.what}")
+    return found
+
+
+def _agreed(settings: usage.Settings, look: offline.Look, interface: Resource[Interface]) -> bool:
+    """Show what a model will read, and ask, where somebody sits there; scripts have read ``review``."""
+    if not (settings.ask and sys.stdin.isatty()):
+        return True
+    ref = InterfaceRef.parse(interface.ref.name)
+    paint = columns.Paint(settings.color, tty=sys.stderr.isatty())
+    sys.stderr.write(reviewing.text(interface, reviewing.before(look.admission.inventory, ref), paint))
+    sys.stderr.write(f"Publish {ref}? It never changes then. [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _write(look: offline.Look, whole: Lock) -> None:
+    atomic.write(look.root / _FILE, lock.render(whole).encode())
+    (look.root / _FILE).chmod(0o644)
 
 
 def _parsed(reference: str) -> InterfaceRef:

@@ -28,7 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "CONNECTOR [--live]",
         "does it keep what its interfaces promise? every case, and evidence",
     ),
-    ("lock add", "REF", "publish an interface version: freeze it in handler.lock"),
+    ("lock", "add|review|check", "publish an interface version; what a model reads of it; is it unchanged?"),
     ("history", "[KIND/NAME]", "the last admitted revisions, or what became of an object's forms"),
     ("rollback", "[REV]", "serve an earlier revision until the source changes"),
     ("reconcile", "[KIND/NAME]", "look now, and try again what failed"),

@@ -130,6 +130,7 @@ class LockEntry:
     reviewed_by: str
     published: str  # ISO date
     line: int = 0
+    files: tuple[tuple[str, str], ...] = ()  # each path in the folder and its sha256:…, so that one is named
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,19 @@ def test_a_renamed_fixture_changes_the_version() -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["tools.json", "conformance/cases.toml", "skills/ocr/SKILL.md"])
+def test_one_changed_byte_is_refused_and_its_file_named_by_whoever_sees_it_first(path: str) -> None:
+    entries = published().inventory.locks[Layer.CONFIG].entries
+    text = build.interface()[f"{FOLDER}/{path}"]
+    assert isinstance(text, str)
+    files = {**build.interface(), f"{FOLDER}/{path}": text + " "}
+    after = admit(build.inventory(files, lock=entries), {}, None, build.WHERE)
+    problem = build.only(after, "I301")
+    assert problem.at.file == f"{FOLDER}/{path}"
+    assert f"is published and has changed: {path}; " in problem.what
+    assert REF not in after.in_force
+
+
 def test_without_the_last_form_the_file_is_not_guessed() -> None:
     before = published()
     files = {
@@ -98,7 +111,8 @@ def test_without_the_last_form_the_file_is_not_guessed() -> None:
         f"{FOLDER}/interface.toml": build.INTERFACE.format(name="ocr", version=1) + "\n",
     }
     entries = before.inventory.locks[Layer.CONFIG].entries
-    after = admit(build.inventory(files, lock=entries), {}, None, build.WHERE)
+    nameless = {ref: replace(entry, files=()) for ref, entry in entries.items()}  # as locks were once
+    after = admit(build.inventory(files, lock=nameless), {}, None, build.WHERE)
     problem = build.only(after, "I301")
     assert problem.at.file == f"{FOLDER}/interface.toml"
     assert problem.mend == (
