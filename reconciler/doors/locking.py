@@ -22,7 +22,6 @@ from reconciler.model.resources import Interface
 
 _GIT_S = 5.0
 _FILE = "handler.lock"
-_BROKEN = ("I301", "I302", "S220")  # a version changed, or is gone; the lock cannot be read
 
 
 def run(settings: usage.Settings, reference: str, reviewer: str) -> int:
@@ -70,7 +69,9 @@ def check(settings: usage.Settings, since: str) -> int:
     look = offline.look(folders.configuration(settings.config))
     locks = look.admission.inventory.locks
     now = locks.get(Layer.CONFIG) or Lock()
-    faults = [one for one in look.admission.problems if one.code in _BROKEN]
+    faults = [
+        one for one in look.admission.problems if one.reason == "FrozenModified" or one.at.file == _FILE
+    ]
     if since:
         faults += list(frozen.entries_that_changed(_lock_at(look, since), now, since))
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
