@@ -30,6 +30,7 @@ from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.place import Place
 from reconciler.control.troubles import Meddler
+from reconciler.model import loglines
 from reconciler.model.calls import CallRecord, Refusal
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
@@ -143,9 +144,10 @@ class Bench:
         """What the connector printed last; secrets that it was given are not in it."""
         path = self._rooms.folders.state / "logs" / f"{self.name.binding}.log"
         try:
-            return path.read_text("utf-8", "replace")[-_LOG:].strip()
+            text = path.read_text("utf-8", "replace")
         except OSError:
             return ""
+        return "\n".join(line.text for line in loglines.lines(text))[-_LOG:].strip()
 
     @asynccontextmanager
     async def opened(self, suite: Suite) -> AsyncIterator[Asking]:

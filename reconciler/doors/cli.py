@@ -5,6 +5,8 @@ the command alike. What a command imports is imported when it runs.
 """
 # ruff: noqa: PLC0415 - a command pays for its own rooms and for no other's
 
+from typing import Any
+
 import click
 
 from reconciler.doors import connectorcli, editcli, lockcli, rollcli, sessioncli, usage
@@ -229,19 +231,26 @@ def _explain(settings: usage.Settings, subject: str) -> int:
 @handler.command("logs")
 @click.argument("binding")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until interrupted.")
-@click.option("-n", "count", type=click.IntRange(min=0), default=50, show_default=True, help="Last lines.")
+@click.option("-n", "count", type=click.IntRange(min=0), help="Last lines: 50, or all with --since.")
+@click.option("-t", "--timestamps", is_flag=True, help="When each line was read.")
+@click.option("--since", default="", metavar="SPAN|TIME", help="No older line: 90s, 1h30m, 2026-11-30T10:42.")
+@click.option("--instance", default="", metavar="DIGEST", help="One instance's lines alone.")
 @click.pass_obj
-def _logs(settings: usage.Settings, binding: str, follow: bool, count: int) -> int:  # noqa: FBT001 - click's way
+def _logs(settings: usage.Settings, /, binding: str, *, follow: bool, **wanted: Any) -> int:
     """Print what the connector of BINDING printed.
+
+    A line beginning with ── says where another process begins, or goes on; -q leaves these out. Times are
+    those of UTC. With -o json each line is an object.
 
     \b
       handler logs ocr-rapid -f
+      handler logs ocr-rapid --since 10m -t
 
     Exit: 0 printed, 1 there is no such binding.
     """
     from reconciler.doors import logs
 
-    return logs.run(settings, binding, count, follow=follow)
+    return logs.run(settings, binding, logs.Wanted(**wanted), follow=follow)
 
 
 @handler.group("daemon")

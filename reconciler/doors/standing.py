@@ -145,11 +145,15 @@ def log_path(given: str | None, binding: str) -> str:
 
 
 def log_lines(path: str, count: int) -> list[str]:
-    """The last lines of a log, at most ``count``: of the file, and of the older half beside it."""
-    lines = _text(path, _MOST).splitlines()
-    if len(lines) < count:
-        lines = _text(f"{path}.1", _MOST).splitlines() + lines
-    return lines[-count:] if count else []
+    """The last lines that a connector printed, at most ``count``: of its log, and of the older half beside
+    it.
+    """
+    from reconciler.model import loglines  # noqa: PLC0415 - most of what is asked here needs no log
+
+    said = loglines.lines(_text(path, _MOST))
+    if len(said) < count:
+        said = loglines.lines(_text(f"{path}.1", _MOST)) + said
+    return [line.text for line in said[-count:]] if count else []
 
 
 def kind_of(word: str) -> str:

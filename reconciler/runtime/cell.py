@@ -111,7 +111,8 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
         undo.callback(os.close, inbox)
         read, write = os.pipe()
         redactor = Redactor(place.secrets) if place.secrets else None
-        reader = Reader(read, site.log, Sieve(redactor, site.echoed) if redactor else None)
+        speaker = site.log.speaker(site.folder.name.rpartition("@")[2])
+        reader = Reader(read, speaker, Sieve(redactor, site.echoed) if redactor else None)
         undo.callback(reader.close)
         served = undo.enter_context(ExitStack())
         if site.gate is not None:

@@ -2,17 +2,21 @@
 
 Both of its streams are one pipe that the loop reads. A connector that floods is not read for the rest of the
 second: it waits at its own write, and neither disk nor loop pays. Control characters do not reach the file,
-so reading a log never plays tricks on a terminal.
+so reading a log never plays tricks on a terminal. Each line begins with when it was read and which instance
+printed it (``model.loglines``); the head counts as printed, so that a flood of empty lines costs no more.
 """
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
+from reconciler.model import loglines
 from reconciler.runtime.redaction import Sieve
 
 RING_BYTES = 2**20
 RATE_BYTES = 2**20  # a second
+_HALF = RING_BYTES // 2
 _CHUNK = 65536
 _CLEAN = bytes(byte if (byte >= 0x20 and byte != 0x7F) or byte in b"\n\t" else 0x3F for byte in range(256))
 
@@ -24,39 +28,85 @@ class RingLog:
         self._path = path
         self._older = path.with_name(path.name + ".1")
         self._size = path.stat().st_size if path.exists() else 0
+        self._half_said: Speaker | None = None  # whose last line has not ended
 
-    def write(self, data: bytes) -> None:
-        """Append; when the newer half is full it becomes the older one. A disk that is full loses lines."""
-        half = RING_BYTES // 2
-        data = data[-half:].translate(_CLEAN)
+    def speaker(self, digest: str) -> "Speaker":
+        """What one process of an instance prints, from now on."""
+        return Speaker(self, digest)
+
+    def write(self, data: bytes, speaker: "Speaker") -> int:
+        """Append what a process printed; how many bytes of the log that are. When the newer half is full it
+        becomes the older one. A disk that is full loses lines.
+        """
+        text = speaker.headed(data[-(_HALF - 3 * loglines.HEAD) :].translate(_CLEAN))
+        cut = len(text) >= _HALF
+        if cut:
+            text = text[text.find(b"\n", len(text) - _HALF) + 1 :]
+        if self._half_said is speaker and not cut:
+            goes_on = text[loglines.HEAD :]
+        else:
+            goes_on = text if self._half_said is None else b"\n" + text
         try:
-            if self._size + len(data) > half and self._size:
-                self._path.replace(self._older)
-                self._size = 0
+            if self._size + len(goes_on) >= _HALF and self._size:
+                self._turn()
+                goes_on = text
             with self._path.open("ab") as file:
-                file.write(data)
+                file.write(goes_on)
         except OSError:
-            return
-        self._size += len(data)
+            return len(text)
+        self._size += len(goes_on)
+        self._half_said = None if text.endswith(b"\n") else speaker
+        return len(text)
+
+    def _turn(self) -> None:
+        if self._half_said is not None:  # each half is of whole lines
+            with self._path.open("ab") as file:
+                file.write(b"\n")
+        self._path.replace(self._older)
+        self._size = 0
 
     def last_line(self) -> str:
         """The last line that was written, at most 200 characters; "" when there is none."""
         try:
             with self._path.open("rb") as file:
                 file.seek(max(0, self._size - 4096))
-                lines = file.read().decode("utf-8", "replace").strip().splitlines()
+                text = file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-        return lines[-1][:200] if lines else ""
+        said = (line.text.strip() for line in reversed(loglines.lines(text)))
+        return next(filter(None, said), "")[:200]
+
+
+class Speaker:
+    """One process as its log knows it."""
+
+    def __init__(self, log: RingLog, digest: str) -> None:
+        self._log = log
+        self._digest = digest
+        self._spoke = False
+
+    def say(self, data: bytes) -> int:
+        """Put what was read of it into the log; how many bytes of the log that are."""
+        return self._log.write(data, self) if data else 0
+
+    def headed(self, data: bytes) -> bytes:
+        """What it printed now, a head before each line."""
+        now_s = time.time()
+        at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now_s))}.{int(now_s * 1000) % 1000:03}Z"
+        first = loglines.head(at, self._digest, begins=not self._spoke).encode()
+        more = b"\n" + loglines.head(at, self._digest, begins=False).encode()
+        self._spoke = True
+        lines = data.removesuffix(b"\n")
+        return first + lines.replace(b"\n", more) + data[len(lines) :]
 
 
 class Reader:
     """Carries one pipe through a sieve into a ring log until it ends; owns the descriptor."""
 
-    def __init__(self, pipe: int, log: RingLog, sieve: Sieve | None = None) -> None:
+    def __init__(self, pipe: int, speaker: Speaker, sieve: Sieve | None = None) -> None:
         self._pipe = pipe
         self._sieve = sieve
-        self._log = log
+        self._speaker = speaker
         self._loop = asyncio.get_running_loop()
         self._left = RATE_BYTES
         self._second = self._loop.time()
@@ -72,7 +122,7 @@ class Reader:
             self._pause.cancel()
         self._loop.remove_reader(self._pipe)
         rest = self._rest()
-        self._log.write(self._sieve.through(rest) + self._sieve.rest() if self._sieve else rest)
+        self._speaker.say(self._sieve.through(rest) + self._sieve.rest() if self._sieve else rest)
         os.close(self._pipe)
         self._pipe = -1
 
@@ -84,11 +134,11 @@ class Reader:
         if not data:
             self.close()
             return
-        self._log.write(self._sieve.through(data) if self._sieve else data)
+        cost = self._speaker.say(self._sieve.through(data) if self._sieve else data)
         now = self._loop.time()
         if now - self._second >= 1:
             self._second, self._left = now, RATE_BYTES
-        self._left -= len(data)
+        self._left -= max(len(data), cost)
         if self._left <= 0:
             self._loop.remove_reader(self._pipe)
             self._pause = self._loop.call_at(self._second + 1, self._resume)

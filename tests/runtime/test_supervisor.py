@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model import loglines
 from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import host
 from reconciler.runtime.supervisor import Altered, Unready
@@ -338,10 +339,12 @@ def test_what_a_connector_prints_is_in_its_log_while_it_runs() -> None:
         _, line = await made.open(name)
         await run(line, "print('another'); answer = 0")
 
-        def told() -> bytes:
-            return b"".join(path.read_bytes() for path in (made.base / "state" / "logs").iterdir())
+        def told() -> list[tuple[str, bool, str]]:
+            text = "".join(path.read_text() for path in (made.base / "state" / "logs").iterdir())
+            return [(line.digest, line.begins, line.text) for line in loglines.lines(text)]
 
-        await until(lambda: b"a plain word\nanother\n" in told())
+        digest = str(name).rpartition("@")[2]
+        await until(lambda: told() == [(digest, True, "a plain word"), (digest, False, "another")])
         assert not made.seen[-1].last_exit, "it was not stopped for it"
 
     play(story)
