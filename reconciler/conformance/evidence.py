@@ -8,7 +8,7 @@ away, where the binding asks for it, and never gives one.
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import rfc8785
@@ -19,6 +19,7 @@ from reconciler.model.recipes import Recipe
 API = "handler.evidence/v1"
 _CONTRACT = ("interface.toml", "tools.json")
 _CASES = "conformance/"
+_FIRST_YEAR, _LAST_YEAR = 2000, 2999  # days can be added to these
 _NOT_OF_MAKING = (
     "binding", "code", "kit", "idle_stop_s", "max_concurrent_calls", "ready_timeout_s", "secrets",
 )  # fmt: skip
@@ -64,7 +65,10 @@ def sealed(values: Mapping[str, Any]) -> Evidence:
 def is_whole(evidence: Evidence) -> bool:
     """Whether nothing of it was changed since it was sealed."""
     values = evidence.model_dump(mode="json", by_alias=True)
-    return bool(values.pop("fingerprint") == _digest(values))
+    try:
+        return bool(values.pop("fingerprint") == _digest(values))
+    except ValueError:  # a number or a text that RFC 8785 has no form for
+        return False
 
 
 def _tier(results: Iterable[Mapping[str, Any]], tier: str) -> str:
@@ -106,13 +110,17 @@ def proof(
     """What is proven of a subject: by the newest whole evidence about exactly it. ``live``: only evidence
     with open egress counts (to be asked of what lists any); ``now`` is an instant with a zone.
     """
-    whole = [one for one in found if one.subject.connector == about.connector and is_whole(one)]
+    whole = [
+        one
+        for one in found
+        if one.subject.connector == about.connector and is_whole(one) and _ended(one) is not None
+    ]
     its_own = [one for one in whole if one.subject == about and (one.mode == "live" or not live)]
     if not its_own:
         return _nothing_fits(about, whole, live=live)
-    newest = max(its_own, key=lambda one: one.finished)
+    newest = max(its_own, key=_age)
     day = newest.finished[:10]
-    until = datetime.fromisoformat(newest.finished) + timedelta(days=most_days)
+    until = _age(newest) + timedelta(days=most_days)
     told = until.isoformat(timespec="seconds").replace("+00:00", "Z")
     if newest.tiers.conformance != "passed":
         failed = sum(result.verdict != "passed" for result in newest.results)
@@ -123,12 +131,27 @@ def proof(
     return Proof("passed", f"all {count} cases passed on {day} ({newest.mode})", newest.fingerprint, told)
 
 
+def _ended(evidence: Evidence) -> datetime | None:
+    """When it was finished; None for what is no instant with a zone, or of another age of the world: files
+    come from anywhere.
+    """
+    try:
+        at = datetime.fromisoformat(evidence.finished)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None and _FIRST_YEAR <= at.year <= _LAST_YEAR else None
+
+
+def _age(evidence: Evidence) -> datetime:
+    return _ended(evidence) or datetime.min.replace(tzinfo=UTC)
+
+
 def _nothing_fits(about: EvidenceSubject, found: Collection[Evidence], *, live: bool) -> Proof:
     if not found:
         return Proof("never", "no check of it is known")
     if live and any(one.subject == about for one in found):
         return Proof("never", "only a check with closed egress is known, and a live one is asked for")
-    newest = max(found, key=lambda one: one.finished)
+    newest = max(found, key=_age)
     what = [
         words
         for words, differs in (

@@ -32,7 +32,7 @@ _NO_CALL = "the call that the request says to serve does not run"
 
 class Leaving:
     """The ways out of one controller's connectors. ``serves`` says whether a call runs, by instance and its
-    number there; it may be set later.
+    number there; none runs before it is set.
     """
 
     def __init__(self, journal: Journal, proxy: Callable[..., Proxy] = Proxy) -> None:
@@ -40,7 +40,7 @@ class Leaving:
         self._proxy = proxy
         self._closing: set[asyncio.Task[None]] = set()
         self.gate = Gatekeeper(self._may, self._passed)
-        self.serves: Callable[[InstanceName, int], bool] = lambda name, number: True
+        self.serves: Callable[[InstanceName, int], bool] = lambda name, number: False
 
     async def serve(self, recipe: Recipe, listener: socket.socket) -> Callable[[], None]:
         """Serve one process of a recipe by a proxy; gives what ends that. ValueError when its list is

@@ -282,7 +282,7 @@ async function success(answer: Arguments, given: Arguments): Promise<Message> {
   return { structuredContent: answer, content: [], ...more };
 }
 
-/** An error as the wire says it; of what is no `Failure`, class and text go to operators, the rest to the log. */
+/** An error as the wire says it; of what is no `Failure`, the class alone goes to operators, all of it to the log. */
 function failed(fault: unknown): Message {
   let code = "unavailable";
   let diagnostic = "";

@@ -7,9 +7,8 @@ gone when the process that listens is, and whoever asks next looks for it again.
 import asyncio
 import os
 import shutil
-import socket
 import stat
-import struct
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from reconciler.runtime import sockets
 from reconciler.runtime.cell import Endpoint
 
 WALLS = {"sandbox": "none"}  # what is told of its walls
-_PEER = struct.Struct("3i")  # pid, uid, gid
 
 
 class Stranger:
@@ -69,28 +67,33 @@ class Attachment:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def attached(path: str, folder: Path) -> Attachment:
-    """Connect to what listens at ``path``; ``folder`` is ours. ValueError with the words of a condition."""
+def attached(path: str, folder: Path, ours: Collection[Path]) -> Attachment:
+    """Connect to what listens at ``path``; ``folder`` is ours, and so are the real paths ``ours``, where no
+    socket is met. ValueError with the words of a condition.
+    """
     place = Path(path)
+    if any(place.parent.resolve().is_relative_to(one) for one in ours):
+        raise ValueError(f"the socket {path} leads into Handler's own files: name that of another program")
     with ExitStack() as undo:
         try:
             at = sockets.folder(place.parent)
             undo.callback(os.close, at)
             with sockets.connect(at, place.name) as trial:
-                data = trial.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+                pid, uid = sockets.peer(trial)
         except OSError:
             raise ValueError(f"nothing listens at {path}: start what it is attached to") from None
-        pid, uid, _ = _PEER.unpack(data)
         if uid != os.geteuid():
-            raise ValueError(f"what listens at {path} is another user's")
+            raise ValueError(f"what listens at {path} is another user's: run it as the user that Handler is")
+        if not pid:
+            raise ValueError(f"what listens at {path} is in a container of its own: run it beside Handler")
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         boxes = [_box(folder / name, undo) for name in ("in", "out")]
         try:
             process = Stranger(pid)
         except OSError:
-            raise ValueError(f"what listened at {path} is gone") from None
+            raise ValueError(f"what listened at {path} is gone: start it again") from None
         undo.pop_all()
-    endpoint = Endpoint(pid, boxes[0], boxes[1], process.ended, at, name=place.name)
+    endpoint = Endpoint(pid, boxes[0], boxes[1], process.ended, at, name=place.name, user=uid)
     return Attachment(process, endpoint, place, folder)
 
 

@@ -40,12 +40,17 @@ class Endpoint:
     folder: int
     echoes: Callable[[bytes], bool] | None = None  # whether a line holds a secret that it was given
     name: str = _SOCKET  # of the socket in ``folder``
+    user: int | None = None  # who must listen there; None: the folder is ours, so nobody else can
 
     def connect(self) -> socket.socket:
         """A connected, non-blocking socket; OSError when the process has ended."""
         if self.ended.done():
             raise ConnectionRefusedError("the connector has ended")
-        return sockets.connect(self.folder, self.name)
+        connection = sockets.connect(self.folder, self.name)
+        if self.user is not None and sockets.peer(connection)[1] != self.user:
+            connection.close()
+            raise ConnectionRefusedError("another user listens there now")
+        return connection
 
     def close(self) -> None:
         """Let go of the descriptors; once."""

@@ -28,7 +28,8 @@ class Gated:
     echoed: Callable[[], None] = lambda: None
 
 
-# Serves the listening socket of a recipe's gate, which is its own then; gives what ends that. ValueError.
+# Serves the listening socket of a recipe's gate, which is its own then; gives what ends that.
+# OSError where its process cannot be started.
 GateFor = Callable[[Recipe, socket.socket, Gated], Callable[[], None]]
 
 

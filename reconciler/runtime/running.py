@@ -300,7 +300,7 @@ class Running:
     async def _opened(self) -> Cell | Attachment:
         """Its process, started, or found where it is attached."""
         if self.recipe.socket:
-            made = attached(self.recipe.socket, self._shop.run / self.name)
+            made = attached(self.recipe.socket, self._shop.run / self.name, self._shop.ours)
             self._walls = WALLS
             self._become(self._state.started(self._loop.time()))
             return made

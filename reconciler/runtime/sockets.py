@@ -8,9 +8,11 @@ name is checked to be a socket, and the connection goes to that very inode throu
 import os
 import socket
 import stat
+import struct
 from pathlib import Path
 
 BACKLOG = 128  # calls that wait while an interpreter starts
+_PEER = struct.Struct("3i")  # pid, uid, gid
 
 
 class NotASocketError(OSError):
@@ -59,3 +61,9 @@ def connect(folder: int, name: str) -> socket.socket:
         return connection
     finally:
         os.close(at)
+
+
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """Process and user of whoever listens at the other end; process 0 where it is in no namespace of ours."""
+    pid, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid, uid

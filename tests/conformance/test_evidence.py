@@ -158,3 +158,20 @@ def test_where_live_evidence_is_asked_for_closed_egress_proves_nothing_of_what_r
 def test_nothing_is_proven_where_nothing_is_known() -> None:
     assert proof().verdict == "never"
     assert proof(found(connector="another")).verdict == "never"
+
+
+@pytest.mark.parametrize("at", ["", "yesterday", "2026-11-30T10:00:00", "9999-12-31T00:00:00Z"])
+def test_what_says_no_instant_proves_nothing_and_hides_nothing(at: str) -> None:
+    assert proof(found(at=at)).verdict == "never"
+    assert proof(found(at=at), found()).verdict == "passed"
+
+
+def test_the_newest_is_the_newest_in_whatever_zone_it_was_written() -> None:
+    failed = found(result("failed"), at="2026-11-30T10:00:00.000Z")
+    assert proof(failed, found(at="2026-11-30T11:00:00.000+02:00")).verdict == "failed"
+
+
+def test_a_number_without_a_canonical_form_proves_nothing() -> None:
+    odd = found().model_dump(mode="json", by_alias=True)
+    odd["results"][0]["seconds"] = float("inf")
+    assert proof(Evidence.model_validate(odd)).verdict == "never"

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.recipes import Pinned, folder_digest
+from reconciler.runtime import sockets
+from reconciler.runtime.cell import Endpoint
 from reconciler.runtime.running import Unready
 from tests.kit.house import wait_for
 from tests.runtime.rig import KIT, rig
@@ -106,3 +108,31 @@ def as_another(path: Path, story) -> str:  # type: ignore[no-untyped-def]
         finally:
             other.kill()
     return said
+
+
+def test_no_socket_of_our_own_is_attached_whatever_link_leads_there(tmp_path: Path) -> None:
+    async def story() -> str:
+        async with rig() as made:
+            (tmp_path / "way").symlink_to(made.base / "run")
+            path = str(tmp_path / "way" / "control.sock")
+            name = await made.declare("there", CODE, runtime="attached", socket=path)
+            with pytest.raises(Unready) as refused:
+                await made.supervisor.ready(name)
+            return refused.value.message
+
+    assert "leads into Handler's own files" in asyncio.run(story())
+
+
+def test_each_connection_asks_again_who_listens(tmp_path: Path) -> None:
+    async def story() -> None:
+        at = sockets.folder(tmp_path)
+        ended = asyncio.get_running_loop().create_future()
+        try:
+            with sockets.listen(at, "app.sock"):
+                Endpoint(1, 0, 0, ended, at, name="app.sock", user=os.geteuid()).connect().close()
+                with pytest.raises(ConnectionRefusedError, match="another user"):
+                    Endpoint(1, 0, 0, ended, at, name="app.sock", user=os.geteuid() + 1).connect()
+        finally:
+            os.close(at)
+
+    asyncio.run(story())
