@@ -69,7 +69,7 @@ class Journal:
         self._events = Appended(state / _EVENTS, state / f"{_EVENTS}.1", _EVENTS_BYTES)
         self._calls = CallBook(state / "calls")
         self._egress = Appended(state / _EGRESS, state / f"{_EGRESS}.1", _EVENTS_BYTES)
-        self._egress_second, self._egress_lines = 0, 0
+        self._attempts: dict[str, tuple[int, int]] = {}  # by object: the last second, and how many in it
         self._heard: dict[tuple[str, str, str], _Heard] = {}
         self._turn = threading.Lock()
 
@@ -102,16 +102,21 @@ class Journal:
                 self._trying(lambda: self._write_event(heard, now))
 
     def egress(self, attempt: Mapping[str, Any]) -> None:
-        """Say what became of an attempt to leave a sandbox; beyond so many a second they are only counted."""
+        """Say what became of an attempt to leave a sandbox; beyond so many a second of one object they are
+        only counted.
+        """
         self.left(attempt)
         with self._turn:
             now = self._now()
-            if int(now) != self._egress_second:
-                dropped = max(0, self._egress_lines - _EGRESS_A_SECOND)
-                self._egress_second, self._egress_lines = int(now), 0
+            about = str(attempt.get("object", ""))
+            second, tried = self._attempts.pop(about, (0, 0))
+            if int(now) != second:
+                dropped, second, tried = max(0, tried - _EGRESS_A_SECOND), int(now), 0
                 attempt = {**attempt, "droppedBefore": dropped} if dropped else attempt
-            self._egress_lines += 1
-            if self._egress_lines <= _EGRESS_A_SECOND:
+            self._attempts[about] = (second, tried + 1)
+            if len(self._attempts) > _REMEMBERED:
+                del self._attempts[next(iter(self._attempts))]
+            if tried < _EGRESS_A_SECOND:
                 line = orjson.dumps({"at": iso(now), **attempt}, option=orjson.OPT_APPEND_NEWLINE)
                 self._trying(lambda: self._egress.append(line))
 

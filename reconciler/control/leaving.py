@@ -10,13 +10,13 @@ import asyncio
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from reconciler.control import doorkeeper
 from reconciler.control.gatekeeper import Gatekeeper
 from reconciler.control.journal import Journal
 from reconciler.control.sessions import Session
-from reconciler.egress.decisions import Decision
+from reconciler.egress.decisions import Cause, Decision, Verdict
 from reconciler.egress.gate import Verdicted
 from reconciler.egress.proxy import Proxy
 from reconciler.model.hosts import Allow
@@ -93,7 +93,14 @@ def keep(journal: Journal, session: Session, told: object) -> int:
 
 
 def _formed(one: object) -> bool:
-    """Whether this is an attempt as ``Decision.as_json`` gives it."""
+    """Whether this is an attempt as ``Decision.as_json`` gives it, with words and sizes that one can have."""
     if not isinstance(one, dict) or one.keys() != _FORM.keys():
         return False
-    return all(isinstance(one[name], kind) for name, kind in _FORM.items())
+    if not all(type(one[name]) is kind for name, kind in _FORM.items()):
+        return False
+    words, sizes = (
+        (one["why"] + one["target"] + one["address"]),
+        (one["upBytes"], one["downBytes"], one["ms"]),
+    )
+    known = one["verdict"] in get_args(Verdict) and one["cause"] in get_args(Cause)
+    return known and words.isprintable() and all(0 <= size < 2**63 for size in sizes)

@@ -186,13 +186,20 @@ def test_where_nobody_serves_its_network_it_does_not_start() -> None:
 
 
 def test_a_flood_of_attempts_is_counted_and_not_written(tmp_path: Path) -> None:
-    clock = iter([100.0] * 500 + [101.0] * 5)
+    clock = iter([100.0] * 501 + [101.0] * 5)
     journal = Journal(tmp_path, lambda: next(clock))
-    for number in range(502):
-        journal.egress({"n": number})
+    counted = []
+    journal.left = counted.append
+    for number in range(500):
+        journal.egress({"object": "binding/loud", "n": number})
+    journal.egress({"object": "binding/quiet", "n": 0})
+    for number in (500, 501):
+        journal.egress({"object": "binding/loud", "n": number})
     lines = [json.loads(line) for line in (tmp_path / "egress.jsonl").read_text().splitlines()]
-    assert len(lines) == 52
-    assert [line.get("droppedBefore") for line in lines[49:]] == [None, 450, None]
+    assert [line["n"] for line in lines] == [*range(50), 0, 500, 501]
+    assert lines[50]["object"] == "binding/quiet"  # one object's flood hides nothing of another's
+    assert [line.get("droppedBefore") for line in lines[49:]] == [None, None, 450, None]
+    assert len(counted) == 503
 
 
 def test_what_a_sandbox_tells_is_kept_in_its_form_alone(tmp_path: Path) -> None:
@@ -200,6 +207,9 @@ def test_what_a_sandbox_tells_is_kept_in_its_form_alone(tmp_path: Path) -> None:
     session = Session("abc", AgentRoutes("clerk", {}), {}, 1, 0.0)
     journal = Journal(tmp_path, time.time)
     wrong: list[object] = [{**good, "more": 1}, {**good, "ms": "1"}, {}, [], "x", {**good, "why": None}]
+    wrong += [{**good, "upBytes": size} for size in (-1, 2**63, 10**400, True, 1.5)]
+    wrong += [{**good, "verdict": "passed"}, {**good, "cause": "\n"}, {**good, "target": "a\ud800:443"}]
+    wrong += [{**good, "why": "one\ntwo"}]
     assert keep(journal, session, [good, *wrong]) == 1
     assert keep(journal, session, "text") == 0
     (line,) = [json.loads(one) for one in (tmp_path / "egress.jsonl").read_text().splitlines()]

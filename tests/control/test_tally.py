@@ -1,6 +1,7 @@
 """Counting calls and turns: sums agree, buckets cumulate, and there is an end to the number of series."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,51 @@ def test_turns_of_the_loop_are_counted_by_what_came_of_them() -> None:
     assert values(counted, "handler_reconcile_total") == {("world", "success"): 1, ("world", "error"): 2}
     assert counted.retries() == 2
     assert values(counted, "handler_reconcile_time_seconds_count") == {("world",): 3}
+
+
+def attempt(cause: str = "ended", verdict: str = "allowed", **more: Any) -> dict[str, Any]:
+    passed = {
+        "verdict": verdict,
+        "cause": cause,
+        "target": "api.example.com:443",
+        "upBytes": 0,
+        "downBytes": 0,
+    }
+    return {"object": "binding/fine", "way": "gate", "instance": "fine@1", **passed, **more}
+
+
+def test_attempts_to_leave_are_counted_once_each_by_what_became_of_them() -> None:
+    counted = tally.Tally()
+    tunnel = {"way": "proxy", "upBytes": 70, "downBytes": 900}
+    counted.left(attempt("listed", way="proxy", upBytes=40))  # told of twice: as it begins, and at its end
+    counted.left(attempt(**tunnel))
+    counted.left(attempt("idle", **tunnel))
+    counted.left(attempt(upBytes=5))
+    for _ in range(3):
+        counted.left(attempt("unlisted", "refused", target="evil.example.com:443"))
+    counted.left(attempt("unreachable", "failed"))
+    of = ("binding/fine",)
+    assert values(counted, "handler_egress_total") == {
+        (*of, "proxy", "allowed", "ended"): 1, (*of, "proxy", "allowed", "idle"): 1,
+        (*of, "gate", "allowed", "ended"): 1, (*of, "gate", "refused", "unlisted"): 3,
+        (*of, "gate", "failed", "unreachable"): 1,
+    }  # fmt: skip
+    assert values(counted, "handler_egress_bytes_total") == {
+        (*of, "proxy", "out"): 140, (*of, "proxy", "in"): 1800, (*of, "gate", "out"): 5,
+    }  # fmt: skip
+    assert b"example.com" not in exposition.text(counted.families())
+
+
+def test_however_many_objects_try_to_leave_there_is_an_end_to_the_series() -> None:
+    counted = tally.Tally()
+    many = tally._MOST + 50
+    for number in range(many):
+        counted.left(attempt("unlisted", "refused", object=f"binding/b{number}", upBytes=2))
+    tried = values(counted, "handler_egress_total")
+    assert (len(tried), sum(tried.values())) == (tally._MOST + 1, many)
+    assert tried["other", "other", "other", "unlisted"] == 50
+    carried = values(counted, "handler_egress_bytes_total")
+    assert (len(carried), sum(carried.values())) == (tally._MOST + 1, 2 * many)
 
 
 def test_however_many_bindings_come_and_go_there_is_an_end_to_the_series() -> None:

@@ -2,14 +2,17 @@
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.control.test_exposition import read
 from tests.egress.authority import Authority
 from tests.flows.test_hostile import CASE, IN, SKILL, Agent, tool
 from tests.flows.test_runtimes import AGENT, CONNECTOR, INTERFACE
@@ -37,6 +40,7 @@ from = "measure"
 input = "{{content: file(path)}}"
 output = "{{text: to_string(structured.bytes)}}"
 """
+_COUNTERS = ("handler_egress_total", "handler_egress_bytes_total")
 NO = "probe_do ended with the error unavailable: it cannot answer now"
 BROKEN = "probe_do ended with the error broken: it is broken"
 
@@ -51,7 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     try:
         with house(tmp_path_factory.mktemp("remote")) as made:
             made.env |= {"SSL_CERT_FILE": str(authority.bundle), "REMOTE_KEY": remote_servers.KEY}
-            made.write("handler.toml", 'apiVersion = "handler.config/v1"\n')
+            made.write("handler.toml", 'apiVersion = "handler.config/v1"\n[http]\nlisten = "unix"\n')
             limits = INTERFACE.replace("timeoutSeconds = 6", "timeoutSeconds = 10")
             made.write("interfaces/probe/v1/interface.toml", limits)
             made.write(
@@ -72,7 +76,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
                 made.write(f"bindings/acme-{name}.toml", BINDING.format(name=name))
                 made.write(f"agents/{name}.toml", AGENT.format(name=name, inbox=made.inbox))
             made.start()
-            made.handler("apply", "--wait")
+            wait_for(
+                lambda: all(_is_ready(made, name) for name in ("sdk", "odd", "new")), "agents have doors"
+            )
             yield made
             assert made.stop() == 0
             assert made.processes() == []
@@ -81,6 +87,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     finally:
         servers.kill()
         servers.communicate()
+
+
+def _is_ready(place: House, name: str) -> bool:
+    return place.condition("agent", name, "Ready").get("status") == "True"
 
 
 def _told(path: Path) -> bool:
@@ -134,6 +144,40 @@ def test_whatever_a_server_does_the_agent_meets_the_interface_alone(place: House
     wait_for(
         lambda: place.condition("binding", "acme-odd", "Ready").get("reason") == "SecretEcho", "it is told"
     )
+
+
+def test_what_is_counted_agrees_with_what_is_written_down(place: House) -> None:
+    wait_for(lambda: _counted(place) == _written(place), "the page agrees with the journal")
+    assert sum(_counted(place)["handler_egress_total"].values()) > 20
+
+
+def _counted(place: House) -> dict[str, Counter[tuple[str, ...]]]:
+    """The egress counters of the page of metrics, by their labels."""
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
+        line.settimeout(60)
+        line.connect(str(place.run / "http.sock"))
+        line.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: line.recv(65536), b"")).partition(b"\r\n\r\n")
+    assert b" 200 " in head
+    assert remote_servers.KEY.encode() not in body
+    assert b"localhost" not in body
+    found: dict[str, Counter[tuple[str, ...]]] = {"handler_egress_total": Counter()}
+    for name, labels, value in read(body):
+        if name.startswith("handler_egress_"):
+            found.setdefault(name, Counter())[tuple(labels.values())] += int(value)
+    return found
+
+
+def _written(place: House) -> dict[str, Counter[tuple[str, ...]]]:
+    found: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in _COUNTERS}
+    for line in (place.state / "egress.jsonl").read_text().splitlines():
+        one = json.loads(line)
+        of = (one["object"], one["way"])
+        found["handler_egress_total"][*of, one["verdict"], one["cause"]] += 1
+        for direction, size in (("out", one["upBytes"]), ("in", one["downBytes"])):
+            if size:
+                found["handler_egress_bytes_total"][*of, direction] += size
+    return found
 
 
 def _passages(place: House, name: str) -> list[dict[str, Any]]:
