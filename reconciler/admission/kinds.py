@@ -55,7 +55,8 @@ def what_is_attached_is_left_alone(view: View, connector: Resource[Connector]) -
     if connectors.runtime(connector) != "attached":
         return
     spec, path = connector.spec, connector.spec.socket or "/x"
-    if not path.startswith("/") or not plain(path) or overlaps(path, view.where.forbidden):
+    odd = not path.startswith("/") or not path.isprintable()
+    if odd or not plain(path) or overlaps(path, view.where.forbidden):
         words = Words(
             f"{quoted(path)} is no socket that can be attached",
             "it is a whole path, and none of Handler's own sockets",

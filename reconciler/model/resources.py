@@ -208,7 +208,10 @@ class Connector(Record):
     image: (
         Annotated[
             str,
-            Field(pattern=r"^[^@\s]+@sha256:[0-9a-f]{64}$", description="an image by digest: name@sha256:…"),
+            Field(
+                pattern=r"^[^@\s-][^@\s]*@sha256:[0-9a-f]{64}$",
+                description="an image by digest: name@sha256:…",
+            ),
         ]
         | None
     ) = None

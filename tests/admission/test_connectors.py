@@ -190,6 +190,14 @@ ROWS = [
         alone=False,
     ),
     bad(
+        "C237",
+        top('runtime = "attached"\nsocket = "/run/a\\u0000b"\n'),
+        "socket",
+        "'/run/a\\u0000b' is no socket that can be attached",
+        "write one like '/run/user/1000/app.sock'",
+        alone=False,
+    ),
+    bad(
         "C238",
         top('runtime = "attached"\nsocket = "/run/app.sock"\negress = ["api.example.com:443"]\n'),
         "egress",
@@ -453,11 +461,23 @@ def test_each_fault_is_told_in_its_own_words_and_its_mend_mends(row: Bad) -> Non
 
 
 @pytest.mark.parametrize(
-    "folder", ["/home/ada", "/home", "/proc/1/root", "/home/ada/config/x", "/etc", "/dev"]
+    "folder",
+    [
+        *("/home/ada", "/home", "/proc/1/root", "/home/ada/config/x", "/etc", "/dev", "/var/run/docker.sock"),
+        *("/etc/shadow", "/etc/ssh/ssh_host_rsa_key", "/etc/ssl/private", "/root/.ssh", "/home/ada/.gnupg"),
+        *("/home/ada/.local/share/keyrings", "/opt/engine/.env", "/opt/x\\u0000--bind"),
+    ],
 )
-def test_no_sandbox_reads_a_persons_home_or_the_products_own_folders(folder: str) -> None:
+def test_no_sandbox_reads_a_persons_home_keys_or_the_products_own_folders(folder: str) -> None:
     files = c(f'[sandbox]\nread = ["{folder}"]\n')
     assert build.only(build.judge(files, OCR), "C215")
+
+
+@pytest.mark.parametrize(
+    "folder", ["/home/ada/.cache/huggingface", "/opt/engine/.venv/lib", "/etc/fonts", "/etc/ssl/certs"]
+)
+def test_where_engines_keep_what_they_read_may_be_listed(folder: str) -> None:
+    assert not build.judge(c(f'[sandbox]\nread = ["{folder}"]\n'), OCR).problems
 
 
 @pytest.mark.parametrize(
