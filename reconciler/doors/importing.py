@@ -16,7 +16,7 @@ import tomli
 
 from reconciler.control import checkouts, folders, harnessfiles
 from reconciler.doors import columns, newing, offline, problems, usage
-from reconciler.harness import formats, naming, reading, writing
+from reconciler.harness import formats, naming, reading, registry, writing
 from reconciler.harness.formats import Left, Server
 from reconciler.model.inventory import Layer
 from reconciler.model.names import Kind, name_fault
@@ -57,6 +57,50 @@ def run(settings: usage.Settings, harness: str, path: str, options: tuple[str, b
     _print(settings, report, dry=dry)
     _judge(settings, look, report)
     return 1 if report.left else 0
+
+
+def registered(settings: usage.Settings, path: str, way: str, *, dry: bool) -> int:
+    """Take one server of the MCP registry in, from its ``server.json``: a candidate that nothing selects.
+
+    0 all is there now, 1 it was left out. Raises ``Usage`` and ``Stopped``.
+    """
+    file = Path(path).expanduser().absolute()
+    shown = usage.path_shown(str(file))
+    try:
+        values = reading.values(harnessfiles.held(file), "server.json")
+        one = registry.server(values, way)
+    except ValueError as fault:
+        raise usage.Stopped(f"cannot import {shown}: {fault}") from None
+    except OSError as fault:
+        raise usage.Stopped(f"cannot read {shown}: {fault.strerror}") from None
+    look = offline.look(folders.configuration(settings.config))
+    report = _Report()
+    if isinstance(one, Left):
+        report.left.append(one)
+    else:
+        _take_registered(look, one, shown, (registry.requirement(values), report))
+    if not dry:
+        _write(look.root, report.written)
+    _print(settings, report, dry=dry)
+    _judge(settings, look, report)
+    return 1 if report.left else 0
+
+
+def _take_registered(look: offline.Look, one: Server, shown: str, more: tuple[str, _Report]) -> None:
+    requirement, report = more
+    known = look.admission.inventory.resources.items()
+    taken = {ref.name for ref, row in known if row.layer is Layer.CATALOG and ref.kind is Kind.CONNECTOR}
+    name = naming.objects([one.name], taken)[one.name]
+    made = writing.written(one, name, writing.Origin("the MCP registry", shown))
+    if isinstance(made, Left):
+        report.left.append(made)
+    elif _take(look, made.files, report):
+        report.todo += made.todo
+        if requirement and one.command and one.command[0] != "npx":
+            lock = f"connectors/{name}/requirements.lock"
+            report.todo.append(
+                f"{lock}: install {requirement} by hashes ('uv pip compile --generate-hashes')"
+            )
 
 
 # what is there to import

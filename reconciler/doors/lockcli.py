@@ -1,9 +1,15 @@
 """The words for click of ``lock`` and ``catalog``; ``locking`` and ``cataloguing`` do it."""
 # ruff: noqa: PLC0415 - a command pays for its own rooms and for no other's
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 from reconciler.doors import usage
+
+_TIERS = ("certification", "conformance", "failed", "stale", "none")
+_WAYS = ("pypi", "oci", "npm", "remote")
 
 
 @click.group("lock")
@@ -56,4 +62,87 @@ def _lock_check(settings: usage.Settings, since: str) -> int:
     return locking.check(settings, since)
 
 
-COMMANDS = (_lock,)
+@click.group("catalog")
+def _catalog() -> None:
+    """What there is to choose from, and how it has proven itself."""
+
+
+_FILTERS = (
+    click.option("--interface", default="", metavar="NAME[/vN]", help="Those that implement it."),
+    click.option("--tier", default="", type=click.Choice(["", *_TIERS]), help="How they are proven."),
+    click.option(
+        "--runtime", default="", help="python, command, mcp, deno, image, remote, attached, builtin."
+    ),
+    click.option("--egress", default="", metavar="HOST[:PORT]|none", help="Those that reach it, or nothing."),
+    click.option("--local", is_flag=True, help="Those that reach nothing."),
+    click.option("--remote", is_flag=True, help="Those that reach some host."),
+    click.option("--candidates", is_flag=True, help="Those that are not proven, instead."),
+)
+
+
+def _filtered(command: Callable[..., int]) -> Callable[..., int]:
+    for one in reversed(_FILTERS):
+        command = one(command)
+    return command
+
+
+@_catalog.command("list")
+@_filtered
+@click.pass_obj
+def _catalog_list(settings: usage.Settings, /, **wish: Any) -> int:
+    """List the connectors whose newest evidence, about their code and suites of now, says that they pass.
+
+    \b
+      handler catalog list --interface ocr --local
+      handler catalog list --candidates
+    """
+    from reconciler.doors import cataloguing
+
+    return cataloguing.listed(settings, cataloguing.Wish(**wish))
+
+
+@_catalog.command("search")
+@click.argument("word")
+@_filtered
+@click.pass_obj
+def _catalog_search(settings: usage.Settings, /, **wish: Any) -> int:
+    """List connectors, proven or not, with all of these words in name, description, interfaces or hosts."""
+    from reconciler.doors import cataloguing
+
+    return cataloguing.listed(settings, cataloguing.Wish(**wish))
+
+
+@_catalog.command("show")
+@click.argument("name", metavar="CONNECTOR|NAME/vN")
+@click.pass_obj
+def _catalog_show(settings: usage.Settings, name: str) -> int:
+    """Tell all of a connector (slots, settings, evidence, provisioning) or of an interface version."""
+    from reconciler.doors import cataloguing
+
+    return cataloguing.show(settings, name)
+
+
+@_catalog.command("import")
+@click.argument("path", metavar="server.json|FOLDER")
+@click.option("--from", "way", default="", type=click.Choice(["", *_WAYS]), help="Which of its packages.")
+@click.option("--dry-run", "dry", is_flag=True, help="Print what would be written, and write nothing.")
+@click.pass_obj
+def _catalog_import(settings: usage.Settings, path: str, way: str, dry: bool) -> int:  # noqa: FBT001 - click's way
+    """Take over what somebody else published: a server of the MCP registry, or an interface version.
+
+    Of a server.json a connector and a binding are made, its slots filled in with where you put each value;
+    it is a candidate that nothing selects. A FOLDER with an interface.toml becomes a draft, and what a model
+    would read of it is shown. Nothing is fetched, started or asked.
+
+    Exit: 0 all is there now, 1 it was left out, refused or could not be read.
+    """
+    from pathlib import Path
+
+    from reconciler.doors import cataloguing, importing
+
+    if Path(path).is_dir():
+        return cataloguing.take_interface(settings, Path(path), dry=dry)
+    return importing.registered(settings, path, way, dry=dry)
+
+
+COMMANDS = (_lock, _catalog)
