@@ -4,13 +4,18 @@ A key whose capability is not built is accepted, so that a file written for a la
 and is never silently ignored. Two sorts are kept apart. A key of the first has no effect yet, and what is
 served without it is right. Without one of the second, serving would be wrong (a grant wider than asked, a
 secret that is not there, an effect without a ledger): whatever rests on such an object is refused with reason
-``NotBuilt``. When a capability is built, its row is deleted here.
+``NotBuilt``. Of an interface with tools of both sorts, an agent is served those that can be when it selects
+no other. When a capability is built, its row is deleted here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import cast
+
+import orjson
 
 from reconciler.admission import connectors
+from reconciler.admission.view import inside
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import Kind
 from reconciler.model.problems import Path, Problem, Severity, Span
@@ -24,7 +29,7 @@ _CODES = {
     Kind.AGENT: "A290",
     Kind.CONFIG: "S290",
 }
-_BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached")
+_BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached", "builtin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,29 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
     return tuple(found)
 
 
-def needed(resource: Resource[Record]) -> tuple[str, ...]:
-    """The keys without which serving the object would be wrong; when there are any, it is unusable."""
-    return tuple(absence.word for absence in absences(resource) if absence.needed)
+def needed(resource: Resource[Record], tools: Collection[str] | None = None) -> tuple[str, ...]:
+    """The keys without which serving the object would be wrong. Of an interface, those alone that these of
+    its tools rest on (None: all of them).
+    """
+    return tuple(
+        absence.word
+        for absence in absences(resource)
+        if absence.needed and (tools is None or absence.path[0] != "operations" or absence.path[1] in tools)
+    )
+
+
+def served_tools(interface: Resource[Interface]) -> tuple[str, ...]:
+    """The tools of a version that this release can serve, in its order; () when it can serve none."""
+    unbuilt = {
+        absence.path[1] for absence in _of_interface(interface.spec) if absence.path[0] == "operations"
+    }
+    if needed(interface, ()):
+        return ()
+    try:
+        tools = orjson.loads(inside(interface).get("tools.json", b""))
+        return tuple(name for tool in tools if (name := str(tool["name"])) not in unbuilt)
+    except (ValueError, TypeError, KeyError):
+        return ()  # told where the file is judged
 
 
 def lacking(form: Resource[Record], below: Resource[Record] | None) -> tuple[tuple[str, ...], bool]:
@@ -76,6 +101,9 @@ def lacking(form: Resource[Record], below: Resource[Record] | None) -> tuple[tup
     words = [absence.word for absence in own]
     if below is not None:
         words += [f"{word} of {below.ref.name}" for word in missing]
+    if isinstance(form.spec, Interface) and any(absence.needed for absence in own):
+        # An agent that selects none of what is not built is served the rest.
+        return tuple(words), not served_tools(cast("Resource[Interface]", form))
     return tuple(words), bool(missing) or any(absence.needed for absence in own)
 
 

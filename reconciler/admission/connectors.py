@@ -57,7 +57,11 @@ def runtime(connector: Resource[Connector]) -> str | None:
 
 
 def entry(connector: Resource[Connector]) -> str:
-    """The file that starts a python or deno connector, relative to its folder; "" for other runtimes."""
+    """The file that starts a python or deno connector, relative to its folder; what of the product a builtin
+    one is; "" for other runtimes.
+    """
+    if runtime(connector) == "builtin":
+        return " ".join(sorted(set(connector.spec.implements)))
     return connector.spec.entry or _ENTRIES.get(runtime(connector) or "", "")
 
 

@@ -11,8 +11,10 @@ from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, inside
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InterfaceRef
-from reconciler.model.problems import Problem, quoted
-from reconciler.model.resources import Connector
+from reconciler.model.problems import Problem, listed, quoted
+from reconciler.model.resources import Connector, SandboxNeeds
+
+BUILTIN = ("fs/v1",)  # what the product fulfils by itself
 
 
 def deno_reads_no_descriptor(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
@@ -86,4 +88,38 @@ def what_is_attached_is_left_alone(view: View, connector: Resource[Connector]) -
             yield problem(connector, ("implements",), "C239", words)
 
 
-RULES = (*connectors.RULES, deno_reads_no_descriptor, an_image_brings_its_own, what_is_attached_is_left_alone)
+def what_is_builtin_is_there(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """The product has what it is to fulfil; nothing is handed to it, and no code of a folder runs in it."""
+    if connectors.runtime(connector) != "builtin":
+        return
+    spec = connector.spec
+    for index, version in enumerate(spec.implements):
+        if version not in BUILTIN:
+            words = Words(
+                f"the product itself does not have {version}",
+                f"runtime builtin is a part of the product, which has {listed(BUILTIN)}",
+                "write a connector of another runtime for it",
+            )
+            yield problem(connector, ("implements", index), "C240", words)
+    for key, used in (
+        ("egress", spec.egress),
+        ("secretSlots", spec.secret_slots),
+        ("settings", spec.settings),
+        ("sandbox", spec.sandbox != SandboxNeeds()),
+    ):
+        if used:
+            words = Words(
+                f"{quoted(key)} says nothing to runtime builtin",
+                "what is part of the product runs in the controller: no sandbox, secret or network is made",
+                f"delete {quoted(key)}",
+            )
+            yield problem(connector, (key,), "C241", words, on_key=True)
+
+
+RULES = (
+    *connectors.RULES,
+    deno_reads_no_descriptor,
+    an_image_brings_its_own,
+    what_is_attached_is_left_alone,
+    what_is_builtin_is_there,
+)

@@ -190,21 +190,38 @@ class Selections:
         self, choice: Choice, rests_on: tuple[Resource[Interface], Resource[Connector], Resource[Binding]]
     ) -> Iterator[Problem]:
         """The first of what a choice rests on that this release cannot serve."""
-        for resource in rests_on:
+        interface = rests_on[0]
+        if _needed(self._view, interface) and (words := absent.needed(interface, choice.tools)):
+            yield self._not_built(choice, interface.ref, (words, ()), self._fewer(choice, interface))
+            return
+        for resource in rests_on[1:]:
             if words := _needed(self._view, resource):
-                others = self._candidates(InterfaceRef.parse(rests_on[0].ref.name))
+                others = self._candidates(InterfaceRef.parse(interface.ref.name))
                 yield self._not_built(choice, resource.ref, (words, others))
                 return
 
+    def _fewer(self, choice: Choice, interface: Resource[Interface]) -> str:
+        """The selection that leaves out what is not built, as an edit; "" where nothing would remain."""
+        served = [
+            name for name in absent.served_tools(interface) if choice.tools is None or name in choice.tools
+        ] or absent.served_tools(interface)
+        if not served:
+            return ""
+        tools = ", ".join(f'"{name}"' for name in served)
+        version = f"version = {choice.version}, " if choice.version else ""
+        words = f'binding = "{choice.bindings[0]}", {version}tools = [{tools}]'
+        return f"write {choice.interface} = {{ {words} }}"
+
     def _not_built(
-        self, choice: Choice, ref: ObjectRef, said: tuple[tuple[str, ...], tuple[str, ...]]
+        self, choice: Choice, ref: ObjectRef, said: tuple[tuple[str, ...], tuple[str, ...]], mend: str = ""
     ) -> Problem:
         words, others = said
+        mend = mend or (f"write {quoted(others[0])}" if others else "wait for a release that does it")
         return Problem(
             code="A223",
             what=f"{ref} cannot be served: {listed(words)} is not built in this release",
             why="serving without it would give the agent something else than was asked for",
-            mend=f"write {quoted(others[0])}" if others else "wait for a release that does it",
+            mend=mend,
             at=Span(choice.where.file),
             path=choice.path,
             about=self._about,

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from reconciler import __version__
+from reconciler.builtin.lane import RUNTIME as BUILTIN
+from reconciler.builtin.lane import BuiltinLane
 from reconciler.control.turns import Turns
 from reconciler.drivers import upstream, usual
 from reconciler.drivers.upstream import Garbage, Progressed
@@ -72,7 +74,7 @@ class Dispatcher:
         """``recipe`` gives an instance's bounds: its ready timeout and how many calls it takes at once."""
         self.instances = instances
         self._recipe = recipe
-        self._lanes: dict[InstanceName, Connector] = {}
+        self._lanes: dict[InstanceName, Connector | BuiltinLane] = {}
         self._leaving: dict[
             InstanceName, asyncio.Future[str]
         ] = {}  # the end of the process behind a lost lane
@@ -93,6 +95,10 @@ class Dispatcher:
         if waiting is not None:
             waiting.append(ready)
             return
+        recipe = self._recipe(instance)
+        if recipe is not None and recipe.runtime == BUILTIN:
+            ready(self._builtin(instance, recipe.max_concurrent_calls))
+            return
         self._opening[instance] = [ready]
         self.keep(asyncio.get_running_loop().create_task(self._open(instance)))
 
@@ -106,7 +112,7 @@ class Dispatcher:
             if isinstance(lane, Refusal):
                 heard(lane)
             else:
-                cast(Connector, lane).prove(heard)
+                cast(Connector | BuiltinLane, lane).prove(heard)
 
         self.open_lane(instance, ready)
 
@@ -114,7 +120,7 @@ class Dispatcher:
         """Send no more calls to the process that runs: the next one waits a little for its end, then opens
         another connection. Calls on their way are not touched.
         """
-        if (lane := self._lanes.get(name)) is not None:
+        if isinstance(lane := self._lanes.get(name), Connector):
             self.ended(lane)
 
     def serves(self, instance: InstanceName, number: int) -> bool:
@@ -132,6 +138,14 @@ class Dispatcher:
         if self._lanes.get(lane.name) is lane:
             del self._lanes[lane.name]
             self._leaving[lane.name] = lane.process_ended
+
+    def _builtin(self, instance: InstanceName, most: int) -> BuiltinLane:
+        """A lane to a part of the product; those of instances that are gone go when one comes."""
+        for name, lane in [*self._lanes.items()]:
+            if isinstance(lane, BuiltinLane) and self._recipe(name) is None:
+                del self._lanes[name]
+        lane = self._lanes[instance] = BuiltinLane(instance, self.instances, most)
+        return lane
 
     async def _open(self, name: InstanceName) -> None:
         outcome: Lane | Refusal = Refusal("unavailable", "the start was given up")

@@ -178,9 +178,18 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
     if (demanded := facts.proofs.get(ref)) and not demanded.passed:
         return Condition("Ready", "False", "Withheld", demanded.words)
     current = next((one for one in seen if one.name in wanted), None)
+    if facts.running and _is_builtin(facts, ref):
+        return Condition("Ready", "True", "Running", "it is part of the product: the controller answers")
     if current is None or not facts.running:
         return _whole(facts, "Idle", "the first call starts it")
     return _instance_ready(current)
+
+
+def _is_builtin(facts: Facts, ref: ObjectRef) -> bool:
+    form = facts.admission.in_force.get(ref)
+    name = form.spec.connector if form is not None and isinstance(form.spec, Binding) else None
+    connector = facts.admission.in_force.get(ObjectRef(Kind.CONNECTOR, name or ""))
+    return connector is not None and getattr(connector.spec, "runtime", None) == "builtin"
 
 
 def _conformant(demanded: Demanded) -> Condition:

@@ -202,6 +202,10 @@ async def _examine(task: _Task) -> int:
 
 async def _certify(task: _Task, bench: Bench) -> None:
     """Make trouble with the quickest case that was answered."""
+    if task.exam.recipe.runtime == "builtin":
+        why = "it is a part of the product: no process and no connection of its own can be broken"
+        _no_trouble(task, why)
+        return
     found: list[tuple[float, Suite, Case]] = []
     for suite in task.exam.suites:
         version = str(suite.contract.interface)
@@ -211,13 +215,17 @@ async def _certify(task: _Task, bench: Bench) -> None:
             if case.expect.error is None and (seconds := task.report.passed_in(version, case)) is not None
         ]
     if not found:
-        suite = task.exam.suites[0]
-        case = Case("trouble", suite.cases[0].tool, {}, tier="certification")
-        why = "no case was answered that trouble could be made with"
-        task.report.skipped(str(suite.contract.interface), case, why)
+        _no_trouble(task, "no case was answered that trouble could be made with")
         return
     seconds, suite, case = min(found, key=lambda one: one[0])
     await certifying.certify(bench, Probe(suite, case, seconds), task.report)
+
+
+def _no_trouble(task: _Task, why: str) -> None:
+    """Certification did not come to pass: it is told as skipped, and what is skipped never passes."""
+    suite = task.exam.suites[0]
+    case = Case("trouble", suite.cases[0].tool, {}, tier="certification")
+    task.report.skipped(str(suite.contract.interface), case, why)
 
 
 async def _start(task: _Task, bench: Bench) -> None:
@@ -382,7 +390,9 @@ def _told(task: _Task, evidence: Evidence, log: str) -> int:
         passed = sum(one.result["verdict"] == "passed" for one in report.results)
         took = sum(one.result["seconds"] for one in report.results)
         count = columns.counted(len(report.results), "case")
-        sys.stdout.write(f"{wish.connector}: {passed} of {count} passed, {took:.1f} s\n")
+        skipped = sum(one.result["verdict"] == "skipped" for one in report.results)
+        more = f", {skipped} could not be run" if skipped else ""
+        sys.stdout.write(f"{wish.connector}: {passed} of {count} passed{more}, {took:.1f} s\n")
     if not settings.quiet:
         for place in places:
             sys.stderr.write(f"evidence: {usage.path_shown(str(place))}\n")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from reconciler.model.names import InstanceName
+from reconciler.model.routes import ScopeFolder
 
 # Result and CallRecord are made once a call, on the hot path, where ``frozen`` would cost more than their
 # checks; nobody changes them.
@@ -48,6 +49,16 @@ class Sink(Protocol):
     @property
     def caller(self) -> str:
         """Whose call it is: where calls have to wait, callers take turns."""
+        ...
+
+    @property
+    def session(self) -> str:
+        """The session that it was made in."""
+        ...
+
+    @property
+    def scope(self) -> tuple[ScopeFolder, ...]:
+        """What that session's agent may reach of the machine's files; for builtin connectors alone."""
         ...
 
     def progress(self, progress: float, total: float | None) -> None: ...

@@ -98,23 +98,32 @@ def _route(
     contract = admission.contracts.get(selected.interface)
     if contract is None:
         return None
+    tools = served(contract, selected.tools)
     if answers is None:
         there = ObjectRef(Kind.BINDING, selected.binding) in admission.in_force
         nobody, why = InstanceName(selected.binding, ""), _UNSERVED if there else _REMOVED
-        return Route(
-            selected.interface, selected.binding, nobody, contract, selected.tools, selected.max_calls, why
-        )
+        return Route(selected.interface, selected.binding, nobody, contract, tools, selected.max_calls, why)
     binding = answers.binding
     return Route(
         interface=selected.interface,
         binding=selected.binding,
         instance=answers.name,
         contract=contract,
-        tools=selected.tools,
+        tools=tools,
         max_calls=selected.max_calls,
         suspended=(binding.spec.suspend_reason or _SUSPENDED) if binding.spec.suspend else None,
         models=models(contract, binding.spec.models, narrowed),
     )
+
+
+def served(contract: Contract, granted: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The granted tools that this release serves; None: all. What has an effect, or is no single call, is
+    not shown to anybody, whatever a selection says.
+    """
+    unbuilt = {one.name for one in contract.tools.values() if one.effect != "none" or one.kind != "call"}
+    if not unbuilt:
+        return granted
+    return tuple(name for name in (contract.tools if granted is None else granted) if name not in unbuilt)
 
 
 def models(

@@ -16,13 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reconciler.model.routes import ScopeFolder
-from reconciler.router import beneath, digests, outputs
+from reconciler.router import beneath, digests, outputs, scopes
 from reconciler.router.beneath import Denial as Denial  # noqa: PLC0414 - part of this module's face
 from reconciler.router.beneath import Denied as Denied  # noqa: PLC0414 - likewise
 from reconciler.router.outputs import Spot as Spot  # noqa: PLC0414 - likewise
 from reconciler.router.outputs import discard as discard  # noqa: PLC0414 - likewise
 
-MAX_PATH = 4096
 _CHUNK = digests.PIECE
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # What harnesses read from a project as instructions, or as programs to start, in any case of letters and with
@@ -32,9 +31,6 @@ _OBEYED = re.compile(
     r"|opencode\.jsonc?"
 )
 _TYPES = mimetypes.MimeTypes()
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_MAX_PART = 255
 
 
 @dataclass(slots=True)
@@ -62,8 +58,8 @@ class Copied:
 
 def read(scope: Sequence[ScopeFolder], text: str, max_bytes: int) -> Opened:
     """Open an input file of the scope; raises Denied. Relative paths are of the first folder (ruling 11)."""
-    folder, parts = _within(scope, text)
-    root = _open_root(scope, folder)
+    folder, parts = scopes.within(scope, text)
+    root = scopes.open_root(scope, folder)
     try:
         descriptor = beneath.open_beneath(root, "/".join(parts), _READ)
     finally:
@@ -80,12 +76,12 @@ def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
     """Find the place of an output file; raises Denied. Its folder exists; the file does not, unless the
     folder is granted ``write`` and it is a plain one.
     """
-    folder, parts = _within(scope, text)
+    folder, parts = scopes.within(scope, text)
     if folder.access == "read":
         raise Denied(Denial.REFUSED, "the folder is granted for reading")
     if any(part.startswith(".") for part in parts) or _OBEYED.fullmatch(parts[-1].casefold()):
         raise Denied(Denial.REFUSED, "a hidden or instruction file is never written")
-    root = _open_root(scope, folder)
+    root = scopes.open_root(scope, folder)
     try:
         parent = beneath.open_beneath(root, "/".join(parts[:-1]) or ".", beneath.FOLDER)
     finally:
@@ -148,56 +144,6 @@ def hand_out(outbox: int, blob: str, place: Spot, *, max_bytes: int, wanted: Cal
         return copied
     finally:
         os.close(source)
-
-
-def _within(scope: Sequence[ScopeFolder], text: str) -> tuple[ScopeFolder, list[str]]:
-    """The scope's folder that a path lies in, and the names below it; by its letters alone."""
-    if not text or len(text) > MAX_PATH or _CONTROL.search(text):
-        raise Denied(Denial.REFUSED, "the path is empty, too long, or holds control characters")
-    if not scope:
-        raise Denied(Denial.REFUSED, "the agent has no scope")
-    folder, rest = scope[0], text.removeprefix("./")
-    if text.startswith("/"):
-        inside = [one for one in scope if text.startswith(one.path.rstrip("/") + "/")]
-        if not inside:
-            raise Denied(Denial.REFUSED, "the path lies outside of the scope")
-        folder = max(inside, key=lambda one: len(one.path))  # the nearest folder's grant counts
-        rest = text[len(folder.path.rstrip("/")) + 1 :]
-    parts = rest.split("/")
-    if not all(map(_is_name, parts)):
-        raise Denied(Denial.REFUSED, "the path has empty, dotted or overlong parts, or is not UTF-8")
-    return folder, parts
-
-
-def _is_name(part: str) -> bool:
-    """Whether a part of a path may be a file's name: plain, short, and UTF-8 (half a character is not)."""
-    if part in ("", ".", ".."):
-        return False
-    try:
-        return len(part.encode()) <= _MAX_PART
-    except UnicodeEncodeError:
-        return False
-
-
-def _open_root(scope: Sequence[ScopeFolder], folder: ScopeFolder) -> int:
-    """Open a folder of the scope: by its path as it was granted, links and all; but where it lies inside of
-    another folder of the scope, beneath that one, since who may write there could put a link in its place.
-    """
-    around = [one for one in scope if folder.path.startswith(one.path.rstrip("/") + "/")]
-    outer = min(around, key=lambda one: len(one.path), default=folder)
-    try:
-        root = os.open(outer.path, beneath.FOLDER)
-    except OSError as error:
-        raise Denied(
-            Denial.REFUSED, f"a folder of the scope cannot be opened: {beneath.short(error)}"
-        ) from None
-    if outer.path == folder.path:
-        return root
-    try:
-        rest = folder.path.removeprefix(outer.path.rstrip("/")).strip("/")
-        return beneath.open_beneath(root, rest, beneath.FOLDER)
-    finally:
-        os.close(root)
 
 
 def _need_plain(descriptor: int, max_bytes: int) -> None:

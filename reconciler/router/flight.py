@@ -13,7 +13,7 @@ from typing import Any, Protocol, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
 from reconciler.model.problems import Bug
-from reconciler.model.routes import AgentRoutes, Route
+from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.router import answers, mcp
 from reconciler.router.call import (
     Answer,
@@ -56,7 +56,7 @@ class Desk:
         self.usage = Usage(route)
         self.scope = routes.scope
         self.queue: deque[Flight] = deque()
-        self._session = session
+        self.session = session
         self.agent = routes.agent
         self._interface = str(route.interface)
         self._instance = str(route.instance)
@@ -101,7 +101,7 @@ class Desk:
         return CallRecord(
             past + ended,
             name or self.exchange.new_name(),
-            self._session,
+            self.session,
             self.agent,
             self._interface,
             tool,
@@ -242,6 +242,16 @@ class Flight:
     def caller(self) -> str:
         """The agent whose call this is."""
         return self._desk.agent
+
+    @property
+    def session(self) -> str:
+        """The session that it was made in."""
+        return self._desk.session
+
+    @property
+    def scope(self) -> tuple[ScopeFolder, ...]:
+        """What that agent may reach of the machine's files."""
+        return self._desk.scope
 
     def is_late(self) -> bool:
         """Whether the call's time is up, on the router's clock."""

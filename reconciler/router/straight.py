@@ -18,7 +18,7 @@ import orjson
 from reconciler.model.calls import Lane, Refusal, Reply, Result
 from reconciler.model.contract import Tool
 from reconciler.model.names import InstanceName
-from reconciler.model.routes import Route
+from reconciler.model.routes import Route, ScopeFolder
 from reconciler.router import answers, mcp
 from reconciler.router.call import Refused, judged
 from reconciler.router.flight import CANCELLED, Desk, Flying
@@ -148,6 +148,16 @@ class Straight:
     def caller(self) -> str:
         """The agent whose call this is."""
         return self._way.desk.agent
+
+    @property
+    def session(self) -> str:
+        """The session that it was made in."""
+        return self._way.desk.session
+
+    @property
+    def scope(self) -> tuple[ScopeFolder, ...]:
+        """What that agent may reach of the machine's files."""
+        return self._way.desk.scope
 
     @property
     def offer(self) -> mcp.Offer:

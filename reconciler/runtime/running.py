@@ -356,7 +356,9 @@ class Running:
         """
         recipe, shop = self.recipe, self._shop
         if recipe.runtime not in programs.RUNTIMES or recipe.sandbox.gpu:
-            raise ValueError("connectors of this runtime, or that need a GPU, are not built yet")
+            raise ValueError(
+                "connectors of this runtime have no process here, or need a GPU, which is not built yet"
+            )
         code = shop.store.objects.path(recipe.code)
         if code is None:
             raise ValueError("its pinned code is gone: apply the configuration again")

@@ -1,5 +1,7 @@
 """What is not built yet is accepted, said, and never served as if it were."""
 
+import json
+
 import pytest
 
 from reconciler.model.names import Kind, ObjectRef
@@ -203,3 +205,49 @@ def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_noth
     assert ObjectRef(Kind.BINDING, "b") in then.unusable
     # Its place is kept, for whoever routes to close it: an agent that lost a tool would look for another way.
     assert [one.binding for one in then.selections["a"]] == ["b"]
+
+
+def mixed(services: str) -> build.Files:
+    """An interface with a tool that changes something beside one that does not, and an agent of it."""
+    tools = [build.tool("ocr_extract"), build.tool("ocr_keep")]
+    files = interface(tools=tools) | connector("c", "ocr/v1") | binding("b", "c")
+    path, suite = "interfaces/ocr/v1/interface.toml", "interfaces/ocr/v1/conformance/cases.toml"
+    files[suite] = str(files[suite]) + build.CASES.format(tool="ocr_keep").replace(
+        'name = "', 'name = "keep '
+    )
+    tools[1]["annotations"] = {"readOnlyHint": False}
+    files |= {"interfaces/ocr/v1/tools.json": json.dumps(tools)}
+    more = 'outcome_unknown = "it may have happened"\n[operations.ocr_keep]\neffect = "local"\n'
+    return files | {path: str(files[path]) + more} | agent("a", f"services.ocr = {services}\n")
+
+
+@pytest.mark.parametrize(
+    ("services", "served"),
+    [
+        ('{ binding = "b", tools = ["ocr_extract"] }', True),
+        ('"b"', False),
+        ('{ binding = "b" }', False),
+        ('{ binding = "b", version = 1, tools = ["ocr_extract", "ocr_keep"] }', False),
+        ('{ binding = "b", tools = ["ocr_keep"] }', False),
+    ],
+)
+def test_of_an_interface_with_effects_the_rest_is_served_to_who_selects_only_that(
+    services: str, served: bool
+) -> None:
+    admission = build.judge(mixed(services), lock=("ocr/v1",))
+    ref = ObjectRef(Kind.INTERFACE, "ocr/v1")
+    assert admission.absent[ref] == ("operations.ocr_keep.effect",)  # the condition says so all the same
+    assert ref not in admission.unusable
+    if served:
+        assert [one.tools for one in admission.selections["a"]] == [("ocr_extract",)]
+        assert not build.errors(admission)
+        return
+    problem = build.only(admission, "A223")
+    assert problem.reason == "NotBuilt"
+    assert problem.what == (
+        "interface/ocr/v1 cannot be served: operations.ocr_keep.effect is not built in this release"
+    )
+    version = "version = 1, " if "version" in services else ""
+    assert problem.mend == f'write ocr = {{ binding = "b", {version}tools = ["ocr_extract"] }}'
+    mended = mixed(problem.mend.removeprefix("write ocr = "))
+    assert build.judge(mended, lock=("ocr/v1",)).selections["a"]

@@ -213,6 +213,21 @@ ROWS = [
         "run it as a connector of another runtime",
     ),
     bad(
+        "C240",
+        top('runtime = "builtin"\n'),
+        "implements[0]",
+        "the product itself does not have ocr/v1",
+        "write a connector of another runtime for it",
+    ),
+    bad(
+        "C241",
+        top('runtime = "builtin"\negress = ["api.example.com:443"]\n'),
+        "egress",
+        "'egress' says nothing to runtime builtin",
+        "delete 'egress'",
+        alone=False,
+    ),
+    bad(
         "C224",
         top('egress = ["b.example:443", "localhost:8099"]\n'),
         "egress[1]",

@@ -269,7 +269,7 @@ def test_pinned_code_serves_a_session_of_an_earlier_controller() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason", "words"),
     [
-        ({"runtime": "builtin"}, "ReconcileError", "not built yet"),
+        ({"runtime": "builtin"}, "ReconcileError", "have no process here"),
         ({"settings": (("LD_PRELOAD", "/app/x.so"),)}, "ReconcileError", "LD_PRELOAD"),
         ({"sandbox": SandboxPolicy(programs=("no-such-program",))}, "SandboxUnavailable", "no-such-program"),
         ({"sandbox": SandboxPolicy(read=("/etc",))}, "SandboxUnavailable", "wider"),

@@ -1,0 +1,129 @@
+"""The lane to a builtin connector: calls go to threads of this room and their answers come back on the loop.
+
+It is what ``model.calls.Lane`` asks for. A few threads answer for all instances, so a call may wait for one;
+a session's own limit of calls at once keeps one agent from taking all of them. A cancelled call's answer goes
+nowhere, and its thread stops at the next piece of its work. While calls run, the instance is held.
+"""
+
+import asyncio
+import functools
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from reconciler.builtin import fs
+from reconciler.builtin.asking import Answerer, Asked, Ended
+from reconciler.model.calls import Refusal, Reply, Result, Sink
+from reconciler.model.names import InstanceName
+from reconciler.router.beneath import Denied, short
+
+RUNTIME = "builtin"
+_THREADS = 4
+_LOG = logging.getLogger("handler.builtin")
+_TOOLS: Mapping[str, Answerer] = fs.TOOLS
+
+
+class Holder(Protocol):
+    """Who counts the calls that an instance has: the supervisor."""
+
+    def hold(self, name: InstanceName) -> None: ...
+
+    def release(self, name: InstanceName) -> None: ...
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Made when the first call comes: most controllers never need them."""
+    return ThreadPoolExecutor(_THREADS, "builtin")
+
+
+class BuiltinLane:
+    """One instance of a builtin connector. All methods are for the loop's own thread."""
+
+    inbox = outbox = -1  # nothing is handed over: a builtin opens what lies in the scope by itself
+
+    def __init__(self, name: InstanceName, holder: Holder, most: int = _THREADS) -> None:
+        """``most`` calls are answered at the same time; others wait for their turn, as they came."""
+        self._name = name
+        self._holder = holder
+        self._most = most
+        self._running = 0  # threads at work, for calls that were given up too
+        self._waiting: deque[tuple[int, str, Mapping[str, Any]]] = deque()
+        self._next = 1
+        self._calls: dict[int, Sink] = {}
+
+    def send(self, tool: str, arguments: Mapping[str, Any], sink: Sink, max_reply_bytes: int) -> int:
+        """Answer one call in a thread; the number cancels it. What bounds an answer is the router's check."""
+        number = self._next
+        self._next += 1
+        self._calls[number] = sink
+        self.hold()
+        if self._running < self._most:
+            self._begin(number, tool, arguments)
+        else:
+            self._waiting.append((number, tool, arguments))
+        return number
+
+    def _begin(self, number: int, tool: str, arguments: Mapping[str, Any]) -> None:
+        self._running += 1
+        sink = self._calls[number]
+        asked = Asked(sink.session, sink.scope, lambda: number in self._calls)
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(_threads(), _answer, tool, arguments, asked).add_done_callback(
+            lambda future: self._done(number, future)
+        )
+
+    def cancel(self, number: int) -> None:
+        """Forget a call; its thread sees it at its next piece of work, and one that waits never begins."""
+        if self._calls.pop(number, None) is not None and any(one[0] == number for one in self._waiting):
+            self._waiting = deque(one for one in self._waiting if one[0] != number)
+            self.release()
+
+    def serves(self, number: int) -> bool:
+        """Whether somebody waits for that call's answer."""
+        return number in self._calls
+
+    def prove(self, heard: Callable[[Refusal | None], None]) -> None:
+        """It is there whenever the controller is."""
+        heard(None)
+
+    def hold(self) -> None:
+        """As ``model.calls.Lane`` has it."""
+        self._holder.hold(self._name)
+
+    def release(self) -> None:
+        """As ``model.calls.Lane`` has it."""
+        self._holder.release(self._name)
+
+    def _done(self, number: int, future: "asyncio.Future[Reply]") -> None:
+        self._running -= 1
+        self.release()
+        if self._waiting:
+            self._begin(*self._waiting.popleft())
+        sink = self._calls.pop(number, None)
+        if future.cancelled():  # the loop is closing
+            return
+        reply = future.result()
+        if sink is not None:
+            sink.done(reply)
+
+
+def _answer(tool: str, arguments: Mapping[str, Any], asked: Asked) -> Reply:
+    """Run in a thread; whatever happens, somebody hears of it."""
+    answerer = _TOOLS.get(tool)
+    if answerer is None:
+        return Refusal("unavailable", "the product has no such tool")
+    try:
+        asked.go_on()
+        return Result(answerer(arguments, asked), {})
+    except Ended as ended:
+        return Refusal(ended.code, ended.diagnostic)
+    except Denied as denied:
+        return Refusal(denied.denial.value, denied.diagnostic)
+    except OSError as error:
+        return Refusal("unavailable", f"the machine refused it: {short(error)}")
+    except Exception:  # noqa: BLE001 - a fault of ours ends one call, told in the log and never to an agent
+        _LOG.exception("a builtin tool met a fault of its own")
+        return Refusal("unavailable", "a fault of the product's own: the controller's log has it")
