@@ -105,7 +105,10 @@ def test_a_value_that_does_not_fit_is_asked_for_once_more_with_the_fault(server:
     )
 
 
-@pytest.mark.parametrize("text", ["no JSON", '{"wet": "very"}', '{"wet": NaN}', "", "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["no JSON", '{"wet": "very"}', '{"wet": NaN}', "", "[" * 100_000, '"\\ud800"', '{"\\ud800": 1}', "1e999"],
+)
 def test_a_second_answer_that_does_not_fit_is_given_as_it_is(server: Served, text: str) -> None:
     server.answer = said(text)
     answer = ask(schema=SCHEMA)
@@ -146,6 +149,52 @@ def test_whatever_a_model_writes_the_answer_keeps_the_contract(value: Any) -> No
     turn = COMPLETING.Turn(json.dumps(value), 1, 1)
     answer = COMPLETING.complete({"prompt": "x", "schema": "{}"}, lambda *_: turn, window=4096, sees=False)
     assert TOOL.output_fault(answer) is None
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '["\\ud800"]', '{"\\ud800": 1}', "-1e999", "9" * 4001])
+def test_what_json_cannot_hold_is_no_value_whatever_the_schema(text: str) -> None:
+    turn = COMPLETING.Turn(text, 1, 1)
+    answer = COMPLETING.complete({"prompt": "x", "schema": "{}"}, lambda *_: turn, window=4096, sees=False)
+    assert (answer["valid"], "value" in answer) == (False, False)
+
+
+@pytest.mark.parametrize(("text", "value"), [("18446744073709551615", 2**64 - 1), ("9" * 30, 1e30)])
+def test_integers_are_exact_as_far_as_readers_keep_them(text: str, value: float) -> None:
+    turn = COMPLETING.Turn(text, 1, 1)
+    answer = COMPLETING.complete({"prompt": "x", "schema": "{}"}, lambda *_: turn, window=4096, sees=False)
+    assert (answer["value"], type(answer["value"])) == (value, type(value))
+
+
+@pytest.mark.parametrize("text", [f"[{'1,' * 100_000}1]", json.dumps("x" * 1_000_000)])
+def test_a_value_for_which_the_answer_has_no_room_comes_as_text_alone(text: str) -> None:
+    turn = COMPLETING.Turn(text, 1, 1)
+    answer = COMPLETING.complete({"prompt": "x", "schema": "{}"}, lambda *_: turn, window=4096, sees=False)
+    assert TOOL.output_fault(answer) is None
+    assert (answer["valid"], "value" in answer) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("echo", "named", "taken"),
+    [
+        ("", "small-1", True), ("", "small-1-2026-10-01", True), ("", "small-1-0613", True),
+        ("", "small-1:latest", True), ("", None, True), ("", "small-1-mini", False), ("", "small-1.5", False),
+        ("", "small-1-32k", False), ("", "tiny", False), ("", ["small-1"], False), ("exact", "small-1", True),
+        ("exact", "small-1-2026-10-01", False), ("exact", None, False), ("any", "models/x.gguf", True),
+    ],
+)  # fmt: skip
+def test_a_server_that_answers_with_another_model_is_found_out(
+    server: Served, monkeypatch: pytest.MonkeyPatch, echo: str, named: Any, *, taken: bool
+) -> None:
+    monkeypatch.setenv("LLM_ECHO", echo)
+    server.answer = said("Good day.", model=named)
+    if taken:
+        assert ask()["text"] == "Good day."
+    else:
+        code, words = failure(ask)
+        assert (code, words) == (
+            "unavailable",
+            "answered with another model than was asked for (settings.echo)",
+        )
 
 
 def test_images_go_along_where_the_model_reads_them(
@@ -221,3 +270,12 @@ def test_a_model_is_one_file_of_the_folder(
     else:
         with pytest.raises(ENGINE.UnknownModelError):
             ENGINE.model(named)
+
+
+def test_a_schema_that_the_engine_makes_no_grammar_of_is_told_apart_from_a_fault() -> None:
+    answer = ENGINE._Answer(lambda: False)
+    answer.take({"error": {"type": "invalid_request_error", "message": "failed to parse grammar"}})
+    with pytest.raises(ENGINE.UnusableSchemaError):
+        answer.whole(with_schema=True)
+    with pytest.raises(RuntimeError):
+        answer.whole(with_schema=False)

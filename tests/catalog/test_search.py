@@ -1,6 +1,7 @@
 """The connectors of web-search: every case of the interface, and every way in which servers fail."""
 
 import http.client
+import os
 import socket
 import threading
 import time
@@ -224,8 +225,23 @@ def test_results_are_plain_text_plain_addresses_and_each_page_once() -> None:
     assert len(RESULTS.results(rows, 2)) == 2
 
 
-_ANYTHING = st.none() | st.integers() | st.text() | st.lists(st.text(), max_size=2)
-_ROWS = st.tuples(_ANYTHING, _ANYTHING | st.text().map(lambda text: f"https://{text}"), _ANYTHING, _ANYTHING)
+def test_no_sign_of_one_result_takes_the_others_away() -> None:
+    rows = [
+        (f"a&#{'9' * 5000};", "https://a.example/\ud800", "b\x1b[31m\u202ec\ud800", "2024-02-03"),
+        ("x" * 10_000_000, "https://b.example/", "&lt;&#65;", None),
+    ]
+    found = RESULTS.results(rows, 10)
+    assert [one["excerpt"] for one in found] == ["b[31mc?", "<A"]
+    assert found[0]["url"] == "https://a.example/?"
+
+
+def test_a_day_that_is_none_is_no_reason_to_lose_the_page() -> None:
+    assert TAVILY._day("Mon, 01 May 2023 10:00:00 +" + "9" * 21).startswith("Mon")
+
+
+_SIGNS = st.text() | st.text("\ud800\x1b&#x9;<a>\u202e \n", max_size=30)
+_ANYTHING = st.none() | st.integers() | _SIGNS | st.lists(st.text(), max_size=2)
+_ROWS = st.tuples(_ANYTHING, _ANYTHING | _SIGNS.map(lambda text: f"https://{text}"), _ANYTHING, _ANYTHING)
 
 
 @settings(max_examples=40)
@@ -385,3 +401,66 @@ def test_no_file_whatever_its_bytes_breaks_the_reading(data: bytes, name: str) -
     for tail in (data, b"<title>" + data, b"---\n" + data):
         page = PAGES.page(name, tail)
         assert page is None or isinstance(page.text, str)
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<a ",
+        "<!",
+        "<!--",
+        '<a x="',
+        "<![CDATA[",
+        "<![x[",
+        "</a ",
+        "<",
+        "&",
+        "<title><h1>",
+        "<script>",
+        "<svg/>",
+    ],
+)
+def test_a_page_of_broken_markup_is_read_once_from_start_to_end(markup: str) -> None:
+    page = PAGES.page("a.html", b"<p>brewed</p>" + markup.encode() * 200_000)  # minutes with a tree of tags
+    assert page is not None
+    assert "brewed" in page.text
+
+
+def test_what_no_reader_shows_is_no_text_and_a_number_beyond_all_characters_is_none() -> None:
+    text = (
+        f"<h1>Tea\x1b[31m</h1><svg/>a<!-- b --><svg>c</svg>d<script>e</script>&lt;&#{'9' * 5000};\u202ef\x07"
+    )
+    page = PAGES.page("a.html", text.encode())
+    assert (page.title, page.text) == ("Tea[31m", f"\nTea[31m\nad<&#{'9' * 5000};f")
+
+
+def test_a_text_on_one_long_line_has_a_short_title() -> None:
+    page = PAGES.page("a.txt", b"brewed tea " * 100_000)  # a title stands beside each of its passages
+    assert len(page.title) == 300
+
+
+def test_a_document_that_fits_in_many_passages_does_not_hide_the_others(folder: Path) -> None:
+    (folder / "long.txt").write_text("\n\n".join(["Tea is brewed, brewed, brewed. " + "so " * 400] * 400))
+    assert set(found(INDEX.Index(str(folder)), "brewed", 3)) == {"long.txt", "deep/coffee.txt", "tea.md"}
+
+
+def test_what_became_a_pipe_or_a_link_since_it_was_listed_is_passed_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "link.txt").symlink_to(folder / "tea.md")
+    listed = [(name, (1, 1)) for name in ("pipe.txt", "link.txt", "tea.md")]
+    monkeypatch.setattr(INDEX, "_files", lambda _: iter(listed))
+    assert found(INDEX.Index(str(folder)), "brewed") == ["tea.md"]
+
+
+def test_a_document_whose_address_is_too_long_is_left_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = folder.joinpath(*["ü" * 120] * 3)
+    deep.mkdir(parents=True)
+    (deep / "far.txt").write_text("brewed")
+    monkeypatch.setenv("SEARCH_DOCUMENTS", str(folder))
+    LOCAL._made.clear()
+    urls = [one["url"] for one in LOCAL.search({"query": "brewed"}, Call())["results"]]
+    assert sorted(urls) == ["document:deep/coffee.txt", "document:tea.md"]

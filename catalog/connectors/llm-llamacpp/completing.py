@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +28,9 @@ _MAGIC = (
     (b"GIF89a", "image/gif"),
 )
 _MOST_TEXT = 1_000_000  # characters that llm/v1 lets an answer hold
+_MOST_ITEMS = 100_000  # of an array in it
 _MOST_FAULT = 500
+_EXACT = 20  # digits, or a sign and digits, of the largest integer of 64 bits
 
 Message = dict[str, Any]
 
@@ -63,7 +66,7 @@ def complete(arguments: Mapping[str, Any], ask: Ask, *, window: int, sees: bool)
         turns.append(ask(messages, schema, most))
         value, fault = _value(turns[1].text, check)
     found: dict[str, Any] = {"text": turns[-1].text[:_MOST_TEXT], "valid": not fault}
-    if not fault and _depth(value) <= _DEEPEST:
+    if not fault and len(turns[-1].text) <= _MOST_TEXT and _is_held(value):
         found["value"] = value
     return _answer(turns, found, began)
 
@@ -139,23 +142,41 @@ def _value(text: str, check: Any) -> tuple[Any, str]:
     """The answer as a value and "", or None and why it is none that fits."""
     fenced = _FENCE.match(text)
     try:
-        value = json.loads(fenced[1] if fenced else text, parse_constant=_no_number)
+        value = json.loads(
+            fenced[1] if fenced else text, parse_float=_number, parse_int=_whole, parse_constant=_no_number
+        )
+        json.dumps(value, ensure_ascii=False).encode()  # half a character is no text
+        fault = next(check.iter_errors(value), None)
     except (ValueError, RecursionError):
         return None, "it is not JSON"
-    fault = next(check.iter_errors(value), None)
     if fault is not None:
         return None, fault.message[:_MOST_FAULT]
     return value, ""
+
+
+def _number(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError("a number beyond what is counted with")
+    return number
+
+
+def _whole(word: str) -> int | float:
+    """An integer; one of more than 64 bits, which readers of JSON do not keep, as they read it."""
+    number = int(word) if len(word) <= _EXACT else 0
+    return number if len(word) <= _EXACT and -(2**63) <= number < 2**64 else _number(word)
 
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
 
 
-def _depth(value: Any) -> int:
-    """Levels of objects and arrays, counted without recursion."""
+def _is_held(value: Any) -> bool:
+    """Whether llm/v1's answer has room for it: levels of objects and arrays, and items of an array."""
     depth, level = 0, [value]
     while level := [one for one in level if isinstance(one, dict | list)]:
         depth += 1
+        if depth > _DEEPEST or any(isinstance(one, list) and len(one) > _MOST_ITEMS for one in level):
+            return False
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
-    return depth
+    return True

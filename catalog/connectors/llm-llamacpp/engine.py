@@ -81,7 +81,7 @@ def turn(
             _loaded(name).handle_chat_completions(body, answer.take)
         except ValueError as fault:  # what the engine says of a grammar that it cannot make
             raise UnusableSchemaError from fault
-    return answer.whole()
+    return answer.whole(with_schema=schema is not None)
 
 
 class _Answer:
@@ -102,9 +102,11 @@ class _Answer:
                 self._parts.append(choice.get("delta", {}).get("content") or "")
         return self._stopped()
 
-    def whole(self) -> Turn:
+    def whole(self, *, with_schema: bool) -> Turn:
         if self._error.get("type") == "exceed_context_size_error":
             raise TooLongError
+        if with_schema and self._error.get("type") == "invalid_request_error":
+            raise UnusableSchemaError  # messages are always well formed: it makes no grammar of the schema
         if self._error:
             raise RuntimeError(f"the engine ended with {self._error.get('type')}")
         if self._stopped():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ _NAMED = {  # what servers call a prompt that is too long, in "code" or "type"
     "invalid_image_format": "unsupported_image",
     "invalid_json_schema": "unsupported_schema",
 }
+_ISSUE = re.compile(
+    r"(?:[-@:](?:latest|[0-9]{3,8}(?:-[0-9]{2}){0,2}))?"
+)  # after a model's name: of which day
 _WORDS = {
     401: "the key is not taken (HTTP 401)",
     403: "the key may not do this (HTTP 403)",
@@ -49,7 +53,7 @@ def complete(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
         if call.cancelled.is_set():
             raise Failure("unavailable", "cancelled")
         body = _body(str(model), messages, schema, most)
-        return _turn(_asked(body, max(deadline - time.monotonic(), 1.0)))
+        return _turn(_asked(body, max(deadline - time.monotonic(), 1.0)), str(model))
 
     window = int(os.environ.get("LLM_CONTEXT_TOKENS") or 128_000)
     return completing.complete(arguments, ask, window=window, sees=os.environ.get("LLM_IMAGES") == "true")
@@ -91,7 +95,20 @@ def _named(body: Any) -> str | None:
     return next((_NAMED[word] for key in ("code", "type") if (word := str(error.get(key))) in _NAMED), None)
 
 
-def _turn(answer: Any) -> completing.Turn:
+def _is_the_same(named: Any, model: str) -> bool:
+    """Whether the model that a server names is the one that was asked for, as strictly as is set up."""
+    how = os.environ.get("LLM_ECHO") or "dated"
+    if how == "any" or named == model:
+        return True
+    if how == "exact":
+        return False
+    text = str(named or model)  # many servers name none
+    return text.startswith(model) and bool(_ISSUE.fullmatch(text.removeprefix(model)))
+
+
+def _turn(answer: Any, model: str) -> completing.Turn:
+    if isinstance(answer, dict) and not _is_the_same(answer.get("model"), model):
+        raise Failure("unavailable", "answered with another model than was asked for (settings.echo)")
     try:
         message = answer["choices"][0]["message"]
         text = message.get("content") or ""

@@ -7,9 +7,11 @@ outside.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
+import stat
 import sys
 import threading
 import time
@@ -87,13 +89,24 @@ class Index:
             return [Found(*self._pages[number], found[number]) for number in list(found)[:most]]
 
     def _matches(self, query: str, most: int) -> Iterator[tuple[int, str]]:
-        rows = self._db.execute(
-            "SELECT number, snippet(passages, 1, '', '', '…', ?) FROM passages WHERE passages MATCH ? "
-            "ORDER BY bm25(passages, ?, 1.0) LIMIT ?",
-            (_EXCERPT_WORDS, query, _TITLE_WEIGHT, most * 8),
+        """The best passage of each of the best documents, however many passages of one fit."""
+        best: dict[int, int] = {}
+        ranked = self._db.execute(
+            "SELECT number, rowid FROM passages WHERE passages MATCH ? AND rank MATCH ? ORDER BY rank",
+            (query, f"bm25({_TITLE_WEIGHT}, 1.0)"),
         )
-        for number, excerpt in rows:
-            yield int(number), " ".join(excerpt.split())
+        for number, row in ranked:
+            best.setdefault(int(number), row)
+            if len(best) == most:
+                break
+        ranked.close()
+        for number, row in best.items():
+            excerpt = self._db.execute(
+                "SELECT snippet(passages, 1, '', '', '…', ?) FROM passages "
+                "WHERE passages MATCH ? AND rowid = ?",
+                (_EXCERPT_WORDS, query, row),
+            ).fetchone()[0]
+            yield number, " ".join(excerpt.split())
 
     # keeping it true
 
@@ -135,7 +148,7 @@ class Index:
         self._numbers += 1
         self._files[path] = (stamp, self._numbers)
         try:
-            with open(f"{self._folder}/{path}", "rb") as file:  # noqa: PTH123 - as the kit does
+            with open(f"{self._folder}/{path}", "rb", opener=_opened) as file:
                 data = file.read(_MOST_BYTES + 1)
         except OSError as fault:
             sys.stderr.write(f"a file cannot be read: {fault.strerror}\n")
@@ -146,6 +159,15 @@ class Index:
         self._pages[self._numbers] = (path, Page(found.title, "", found.address, found.published))
         rows = ((found.title, passage, self._numbers) for passage in _passages(found.text))
         self._db.executemany("INSERT INTO passages (title, body, number) VALUES (?, ?, ?)", rows)
+
+
+def _opened(path: str, flags: int) -> int:
+    """A file that was listed as one: whatever stands there by now is not followed and not waited for."""
+    found = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise OSError(errno.ENXIO, "it is no file any more")
+    return found
 
 
 def _files(folder: str) -> Iterator[tuple[str, Stamp]]:

@@ -32,7 +32,8 @@ def search(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
         raise Failure("unavailable", "cancelled") from None
     except index.UnreadableError as fault:
         raise Failure("unavailable", str(fault)) from fault
-    return {"results": [_result(one) for one in found]}
+    results = [_result(one) for one in found]
+    return {"results": [one for one in results if len(one["url"]) <= _LONGEST_URL]}
 
 
 def _index() -> index.Index:
@@ -55,7 +56,7 @@ def _result(found: index.Found) -> dict[str, Any]:
     url = found.page.address or prefix + quote(found.path)
     result = {
         "title": found.page.title[:_LONGEST_TITLE],
-        "url": url[:_LONGEST_URL],
+        "url": url,
         "excerpt": found.excerpt[:_LONGEST_EXCERPT],
     }
     if found.page.published:

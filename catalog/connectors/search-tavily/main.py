@@ -62,7 +62,12 @@ def _day(text: Any) -> str:
         return ""
     try:
         return parsedate_to_datetime(text).date().isoformat()
-    except ValueError:
+    except (
+        ValueError,
+        OverflowError,
+        TypeError,
+        IndexError,
+    ):  # what the parser meets in words that are no day
         return text
 
 
