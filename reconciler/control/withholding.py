@@ -1,9 +1,9 @@
 """Which bindings ask for evidence of conformance, and whether there is any: read at each look.
 
-A binding with ``conformance.require`` serves nobody until a check of exactly what its newest form would run
-has passed and is not too old. Evidence is what ``handler connector check`` left in the state folder, and what
-is committed beside the connector. A look costs a listing of what the few demanding bindings have; files are
-read when they change.
+The newest form of a binding with ``conformance.require`` serves nobody until a check of exactly what it would
+run has passed and is not too old; an earlier form that serves goes on. Evidence is what a check left in the
+state folder, and what is committed beside the connector. A look costs a listing of what the few demanding
+bindings have; files are read when they change.
 """
 
 from collections.abc import Callable, Iterator, Mapping

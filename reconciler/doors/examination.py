@@ -67,6 +67,8 @@ def run(settings: Settings, wish: Wish) -> int:
         raise usage.Usage("--set is for a connector without a binding: write it into the binding")
     if wish.record and wish.cases:
         raise usage.Usage("--record keeps evidence of a whole check, and --case asks for a part of one")
+    if wish.junit and not (place := Path(wish.junit).absolute().parent).is_dir():
+        raise Stopped(f"--junit names a file in a folder that is not there: mkdir -p {place}")
     root = folders.configuration(settings.config)
     look = offline.look(root) if root.is_dir() or settings.config else offline.catalogue(root)
     if wish.effects:
@@ -376,9 +378,9 @@ def _told(task: _Task, evidence: Evidence, log: str) -> int:
     ok = all(one.result["verdict"] == "passed" for one in report.results) and bool(report.results)
     if not ok:
         report.log(log)
+    places = [] if wish.cases else _kept(task, evidence)
     if wish.junit:
         Path(wish.junit).write_text(junit.text(evidence, [one.came for one in report.results]), "utf-8")
-    places = [] if wish.cases else _kept(task, evidence)
     if settings.output == "json":
         came = [{"came": one.came} if one.came else {} for one in report.results]
         whole = json.loads(evidence.model_dump_json(by_alias=True))

@@ -96,13 +96,7 @@ _BITS = 2.5  # of a character, by how often each stands there: words of a keyboa
 
 def suspicious(data: bytes) -> bool:
     """Whether a text may hold a known shape, or a random value of 20 characters: seldom, and seen at once."""
-    return (
-        _RUN in data.translate(_RUNS)
-        or b"@" in data
-        or b"-----BEGIN" in data
-        or b"\\u" in data
-        or b"\\U" in data
-    )
+    return _RUN in data.translate(_RUNS) or any(sign in data for sign in _SIGNS)
 
 
 @lru_cache(maxsize=4096)

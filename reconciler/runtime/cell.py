@@ -121,7 +121,10 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
         undo.callback(reader.close)
         served = undo.enter_context(ExitStack())
         if site.gate is not None:
-            served.callback(site.gate(gating.listen(folder, place.uid)))
+            try:
+                served.callback(site.gate(gating.listen(folder, place.uid)))
+            except OSError as fault:
+                raise NotStartedError(f"its gate cannot be served: {fault.strerror}") from None
         try:
             process = await _spawned(
                 site, place, policy, (folder, write), built=partial(_served, site, served)

@@ -396,9 +396,16 @@ def test_a_page_says_its_title_and_day(name: str, data: bytes, title: str, publi
     assert (page.title, page.published) == (title, published)
 
 
+@pytest.mark.parametrize("odd", [b"<![foo[ x ]]>", b"<![1[", b"<![ x", b"<![if IE]>"])
+def test_a_page_with_markup_that_nobody_knows_is_read_to_its_end(odd: bytes) -> None:
+    page = PAGES.page("a.html", b"<p>before " + odd + b" <b>after</b>")
+    assert "before" in page.text and "after" in page.text
+    assert "<b>" not in page.text
+
+
 @given(st.binary(max_size=300), st.sampled_from(["a.html", "a.md"]))
 def test_no_file_whatever_its_bytes_breaks_the_reading(data: bytes, name: str) -> None:
-    for tail in (data, b"<title>" + data, b"---\n" + data):
+    for tail in (data, b"<title>" + data, b"<![" + data, b"---\n" + data):
         page = PAGES.page(name, tail)
         assert page is None or isinstance(page.text, str)
 

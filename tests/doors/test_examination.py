@@ -55,7 +55,7 @@ def test_a_connector_that_keeps_its_promise_passes_every_case_and_comes_back_fro
     beside = place.config / "connectors/counter/evidence/default-offline.json"
     assert Evidence.model_validate_json(beside.read_bytes()) == evidence
     suites = ElementTree.parse(place.root / "junit.xml").getroot()
-    assert suites.get("tests"), suites.get("failures") == ("12", "0")
+    assert (suites.get("tests"), suites.get("failures")) == ("12", "0")
     assert [one.get("name") for one in suites.iter("testcase")] == CASES + TROUBLES
     again = place.handler("validate", "config")
     assert again.code == 0, again.out  # evidence beside a connector is no part of it
@@ -131,6 +131,12 @@ def test_a_setting_that_cannot_be_is_refused(place: World, words: tuple[str, ...
     ran = check(place, *words)
     assert ran.code == 2
     assert said in ran.err
+
+
+def test_results_that_cannot_be_written_are_said_before_anything_is_examined(place: World) -> None:
+    ran = check(place, "--junit", "no/such/junit.xml")
+    assert (ran.code, ran.out) == (2, "")
+    assert "folder that is not there: mkdir -p" in ran.err
 
 
 def edit(world: World, path: str, old: str, new: str) -> None:

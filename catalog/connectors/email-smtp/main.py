@@ -22,10 +22,9 @@ def send(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
         raise Failure("refused", "a recipient is not among those of settings.recipients")
     sender = os.environ["SMTP_SENDER"]
     mail = message.compose(arguments, sender, os.environ.get("SMTP_SENDER_NAME", ""))
-    if call.cancelled.is_set():
-        raise Failure("unavailable", "cancelled")
+    stopped = call.cancelled.is_set
     try:
-        sent = asyncio.run(sending.send(_server(), sender, to, mail.as_bytes()))
+        sent = asyncio.run(sending.send(_server(), sender, to, mail.as_bytes(), stopped=stopped))
     except sending.NobodyError:
         raise Failure("invalid_recipient", "the server refuses every recipient") from None
     except sending.TooLargeError:

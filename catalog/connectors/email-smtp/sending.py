@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -58,8 +59,12 @@ class Sent:
     rejected: list[str]
 
 
-async def send(server: Server, sender: str, to: list[str], data: bytes) -> Sent:
-    """Send the bytes of a message; raises what this module names."""
+async def send(
+    server: Server, sender: str, to: list[str], data: bytes, *, stopped: Callable[[], bool]
+) -> Sent:
+    """Send the bytes of a message, unless nobody waits any more when it is about to be handed over; raises
+    what this module names.
+    """
     wire = _wire(server)
     client = aiosmtplib.SMTP(
         hostname=server.name,
@@ -71,6 +76,8 @@ async def send(server: Server, sender: str, to: list[str], data: bytes) -> Sent:
     )
     try:
         sent = await _offered(client, server, (sender, to, len(data)))
+        if stopped():
+            raise UnsentError("cancelled")
         await _hand_over(client, data)
         with suppress(aiosmtplib.SMTPException, OSError):  # it has the message; how it ends says nothing
             await client.execute_command(b"QUIT")
