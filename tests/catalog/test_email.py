@@ -123,6 +123,21 @@ def test_the_message_is_what_was_asked_for_and_blind_copies_are_blind(
     assert max(map(len, data.split(b"\r\n"))) <= 998  # RFC 5322
 
 
+def test_a_message_for_which_nobody_waits_any_more_is_not_handed_over(
+    lead: Callable[..., Mailbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, call, offered = lead(), Call(), SENDING._offered
+
+    async def late(*words: Any) -> Any:
+        sent = await offered(*words)
+        call.cancelled.set()  # the time of the call is over while recipients are named
+        return sent
+
+    monkeypatch.setattr(SENDING, "_offered", late)
+    assert failure(lambda: SMTP.send(MAIL, call)) == ("unavailable", "cancelled")
+    assert (box.mails, box.logins) == ([], 1)
+
+
 def test_one_recipient_that_is_not_permitted_and_nobody_gets_anything(lead: Callable[..., Mailbox]) -> None:
     box = lead()
     code, diagnostic = failure(lambda: send(bcc=["eve@elsewhere.test"]))
