@@ -16,6 +16,8 @@
  * Wire: MCP, one JSON message a line, on the socket in HANDLER_CONNECTOR_SOCKET. Nothing of it is fetched.
  */
 
+export { request, type Sending, Unsent } from "./handler_gate.ts";
+
 const INBOX = "/run/connector/in";
 const OUTBOX = "/run/connector/out";
 const MAX_LINE_BYTES = 16 * 2 ** 20; // a request is at most 4 MiB at the agents' door; the rest is for escapes

@@ -10,18 +10,20 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.model.recipes import Pinned, folder_digest
+from reconciler.model.recipes import Pinned, Recipe, folder_digest
 from reconciler.runtime import images
 from reconciler.runtime.environments import NotBuiltError
+from reconciler.runtime.gating import Gated
 from reconciler.runtime.images import Images
 from reconciler.runtime.running import Unready
 from tests.runtime.rig import Line, Rig, rig
@@ -59,6 +61,12 @@ while (accept(my $wire, $door)) {
             my $cwd = readlink("/proc/self/cwd");
             my ($caps) = join("", do { open my $f, "<", "/proc/self/status"; <$f> }) =~ /CapEff:\s*(\w+)/;
             $result = qq({"content":[],"structuredContent":{"found":"$> $caps $cwd"}});
+        } elsif ($line =~ /"gate"/) {
+            socket(my $out, PF_UNIX, SOCK_STREAM, 0);
+            my $said = connect($out, pack_sockaddr_un($ENV{HANDLER_GATE_SOCKET})) ? "" : "$!";
+            syswrite($out, "GET / HTTP/1.1\r\nHost: api.example.com\r\n\r\n");
+            while (sysread($out, my $part, 4096)) { $said .= $part }
+            $result = qq({"content":[],"structuredContent":{"found":"$said"}});
         } elsif ($line =~ /"socket"/) {
             my $there = pack_sockaddr_in(53, inet_aton("1.1.1.1"));
             socket(my $out, PF_INET, SOCK_STREAM, 0);
@@ -127,7 +135,7 @@ async def found(line: Line, **arguments: str) -> str:
     return said
 
 
-async def lives(made: Rig, reference: str) -> None:
+async def lives(made: Rig, reference: str) -> Line:
     """A connector that is an image runs as any other does, and sees its own system alone."""
     name = await made.declare(
         "picture", CODE, runtime="image", image=reference, entry="", settings=(("WORD", "hello"),),
@@ -162,6 +170,7 @@ async def lives(made: Rig, reference: str) -> None:
     assert (who != "0", caps, folder) == (True, "0" * 16, "/app")
     assert await found(line, socket="") == "Network is unreachable"
     assert not endpoint.ended.done()
+    return line
 
 
 async def closed(recipe: object, listener: Any) -> Any:
@@ -169,12 +178,31 @@ async def closed(recipe: object, listener: Any) -> Any:
     return lambda: None
 
 
+class Gate:
+    """Stands for the gate: answers whoever connects with what it heard first."""
+
+    def __init__(self) -> None:
+        self.serving: list[asyncio.Task[Any]] = []
+
+    def __call__(self, recipe: Recipe, listener: socket.socket, gated: Gated) -> Callable[[], None]:
+        async def came(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            line = await reader.readline()
+            writer.write(recipe.egress[0].encode() + b" hears " + line.strip())
+            writer.close()
+
+        listener.setblocking(False)
+        opening = asyncio.start_unix_server(came, sock=listener)
+        self.serving.append(asyncio.get_running_loop().create_task(opening))
+        return lambda: self.serving.pop().result().close()
+
+
 def test_an_image_runs_inside_our_sandbox_and_sees_its_own_system_alone(keeper: Path) -> None:
     (keeper / "archive").write_bytes(rootfs())
 
     async def story() -> None:
-        async with rig(way_out=closed) as made:
-            await lives(made, REFERENCE)
+        async with rig(way_out=closed, gate=Gate()) as made:
+            line = await lives(made, REFERENCE)
+            assert await found(line, gate="") == "api.example.com:443 hears GET / HTTP/1.1"
             log = (made.base / "state" / "logs" / "picture.log").read_text()
             assert "the image serves" in log
 
