@@ -2,8 +2,8 @@
 
 What must be proven is ``plan.diff``'s decision; here it is done, one proof an instance at a time, and what
 came of it is kept. What fails by its own fault is tried again with back-off and then is known to be bad,
-across restarts (``bad``); what fails by the fault of the machine is tried again for ever. Meanwhile, and for
-as long as it takes, the old one serves.
+across restarts (``bad``); what fails by the fault of the machine, or because somebody killed it, is tried
+again for ever. Meanwhile, and for as long as it takes, the old one serves.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -125,6 +125,9 @@ class Prover:
             self.proven.add(name)
             self._bad.forget([claim])
             return Done()
+        seen = self._instances.seen(name)
+        if seen is not None and seen.killed:
+            refusal = Refusal("unavailable", seen.message, "ProcessVanished")
         if refusal is not None and refusal.reason:
             return self._not_its_fault(name, refusal)
         return self._failed(name, claim, "; ".join(faults) or self._words(name, refusal))

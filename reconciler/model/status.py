@@ -79,6 +79,7 @@ class InstanceSeen:
     calls: int = 0  # in flight now
     walls: Mapping[str, str] = field(default_factory=dict)  # wall → how it stands
     vanished: bool = False  # its process served, ended without being asked, and none was started since
+    killed: bool = False  # it failed, by a signal that nobody here sent
 
 
 @dataclass(frozen=True, slots=True)

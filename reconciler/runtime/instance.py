@@ -3,8 +3,10 @@
 declared → building → starting → ready ⇄ idle → declared again (stopped, until the next call) or draining →
 retired. A process that ends unasked makes the instance ``failed`` with a back-off of 5 ms that doubles up to
 60 s; five ends within 60 s are a crash loop and wait the full 60 s. A process that answered and stayed up
-for 60 s, or that was stopped on purpose, clears the count. Instants are seconds of a monotonic clock, handed
-in. Each method below is one thing that happens; what cannot happen in a phase raises Bug.
+for 60 s, or that was stopped on purpose, clears the count. One that was killed from outside, by an operator
+or a machine short of memory, is no sign of a fault of its own: it backs off, and makes no crash loop.
+Instants are seconds of a monotonic clock, handed in. Each method below is one thing that happens; what cannot
+happen in a phase raises Bug.
 """
 
 from dataclasses import dataclass, replace
@@ -17,6 +19,10 @@ FIRST_BACK_OFF_S = 0.005
 LONGEST_BACK_OFF_S = 60.0
 LOOP_ENDS = 5
 LOOP_WINDOW_S = 60.0  # also how long a process must serve before its earlier ends are forgiven
+
+# SIGHUP, SIGINT, SIGKILL, SIGTERM: where none of us sent it, somebody else did. A program's own faults end by
+# others (SIGSEGV, SIGABRT, …); one that kills itself so gains some starts, each later than the last.
+_FROM_OUTSIDE = frozenset(f"signal {number}" for number in (1, 2, 9, 15))
 
 Phase = Literal["declared", "building", "starting", "ready", "idle", "draining", "failed", "retired"]
 
@@ -43,6 +49,7 @@ class State:
     last_exit: str = ""  # "exit 1", "signal 9"
     reason: Reason | None = None
     message: str = ""
+    killed: bool = False  # the last process, by somebody else's signal
 
     @property
     def restarts(self) -> int:
@@ -73,8 +80,9 @@ class State:
         """A process is being started for it."""
         self._only("declared", "failed")
         return replace(
-            self, phase="starting", running=True, answered=False, started_at=now, starts=self.starts + 1
-        )
+            self, phase="starting", running=True, answered=False, started_at=now, starts=self.starts + 1,
+            killed=False,
+        )  # fmt: skip
 
     def answering(self) -> "State":
         """Its process answered. A second time, or after its end, that says nothing new."""
@@ -96,21 +104,32 @@ class State:
             return _settled(gone)
         return replace(gone, phase="declared", failures=0, ends=(), reason=None, message="")
 
+    def killed_by_others(self, how: str, message: str, now: float) -> "State":
+        """Its process is gone by a signal that nobody here sent: tried again with back-off, for ever."""
+        gone = self._over(how, now)
+        return gone if _leaves(gone) else replace(_failed(gone, None, message, now), killed=True)
+
     def ended(self, how: str, reason: Reason | None, message: str, now: float) -> "State":
-        """Its process is gone and nobody asked for that."""
-        self._must_run()
-        forgiven = self.answered and now - self.started_at >= LOOP_WINDOW_S
-        gone = replace(self, running=False, answered=False, last_exit=how)
-        if self.phase == "draining":
-            return _settled(gone)
-        if forgiven:
-            gone = replace(gone, failures=0, ends=(), reason=None)
+        """Its process is gone and nobody asked for that, or we ended it for a ``reason``."""
+        gone = self._over(how, now)
+        if _leaves(gone):
+            return gone
         recent = (*(end for end in gone.ends if now - end < LOOP_WINDOW_S), now)
         gone = replace(gone, ends=recent[-LOOP_ENDS:])
         if len(recent) < LOOP_ENDS and gone.reason != "CrashLoop":
             return _failed(gone, reason, message, now)
         message = f"it ended {LOOP_ENDS} times within {LOOP_WINDOW_S:.0f} s; {message}"
         return replace(_failed(gone, "CrashLoop", message, now), retry_at=now + LONGEST_BACK_OFF_S)
+
+    def _over(self, how: str, now: float) -> "State":
+        """Without its process; what it failed before is forgiven where this one served long enough."""
+        self._must_run()
+        gone = replace(self, running=False, answered=False, last_exit=how)
+        if self.phase == "draining":
+            return _settled(gone)
+        if self.answered and now - self.started_at >= LOOP_WINDOW_S:
+            return replace(gone, failures=0, ends=(), reason=None)
+        return gone
 
     def forgiven(self) -> "State":
         """Somebody asked for it to be tried now: what failed need not wait; nothing else changes."""
@@ -137,9 +156,18 @@ class State:
             raise Bug("a process ended that never started")
 
 
+def is_from_outside(how: str) -> bool:
+    """Whether an end that nobody here asked for is somebody else's doing."""
+    return how in _FROM_OUTSIDE
+
+
+def _leaves(state: State) -> bool:
+    return state.phase in {"draining", "retired"}
+
+
 def _settled(state: State) -> State:
     """Ready while a call holds it, idle while none does; what is on its way in or out stays so."""
-    if state.phase in {"draining", "retired"}:
+    if _leaves(state):
         return replace(state, phase="draining" if state.running or state.holds else "retired")
     if not state.answered:
         return state

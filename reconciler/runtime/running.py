@@ -241,6 +241,7 @@ class Running:
             calls=state.holds,
             walls=self._walls,
             vanished=self._vanished and state.phase == "failed",
+            killed=state.killed and state.phase == "failed",
         )
         return self._seen
 
@@ -458,9 +459,17 @@ class Running:
                 most = self.recipe.sandbox.memory_bytes
                 words = f"it needed more memory than its bound, {most} bytes: raise instance.memoryBytes"
                 blame = ("OutOfMemory", words)
-            reason, message = blame or (None, f"its process ended with {how}: {self._says_more()}")
-            self._become(self._state.ended(how, reason, message, self._loop.time()))
+            self._become(self._ended(how, blame))
         self._wind_down()
+
+    def _ended(self, how: str, blame: tuple[Reason | None, str] | None) -> instance.State:
+        """What it is once its process is gone, which nobody asked for: by whose doing is told apart."""
+        now = self._loop.time()
+        if blame is None and instance.is_from_outside(how):
+            words = f"its process was ended from outside, with {how}, or by a machine without memory"
+            return self._state.killed_by_others(how, words, now)
+        reason, message = blame or (None, f"its process ended with {how}: {self._says_more()}")
+        return self._state.ended(how, reason, message, now)
 
     def _echo(self) -> None:
         if not self._echoed:

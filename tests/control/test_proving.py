@@ -195,3 +195,18 @@ def test_other_smoke_cases_are_another_claim(stage: Stage) -> None:
     assert stage.prover.want({NEW: Demand()}) == (NEW,)
     assert stage.prove() == Done()
     assert stage.prover.proven == {NEW}
+
+
+def test_what_somebody_killed_is_no_failure_of_what_was_declared(stage: Stage) -> None:
+    stage.prover.want({NEW: Demand()})
+    stage.runtime.answer = DIED
+    stage.runtime.seen_as = InstanceSeen(
+        str(NEW), "failed", last_exit="signal 9", message="killed", killed=True
+    )
+    for _ in range(TRIES + 1):
+        assert stage.prove() == Failed()
+    assert not (stage.folder / "bad.json").exists()
+    assert stage.prover.unproven[NEW].why == "killed"
+    assert stage.told == ["killed"]
+    stage.runtime.seen_as = InstanceSeen(str(NEW), "failed", last_exit="exit 3", message="its own fault")
+    assert isinstance(stage.prove(), Wait)

@@ -1,13 +1,16 @@
 """One instance a binding, however many ask, and none that outlives its controller: of each runtime."""
 
+import json
+import os
 import re
+import signal
 import threading
 from contextlib import closing
 
 import pytest
 
 from tests.flows.test_hostile import Agent
-from tests.flows.test_runtimes import MAPPING, PYTHON, SERVER, connect, place
+from tests.flows.test_runtimes import MAPPING, PYTHON, SERVER, connect, deno_is_here, place
 from tests.kit.house import House, wait_for
 
 __all__ = ["place"]
@@ -21,13 +24,21 @@ KIT = (
 serve({"probe_do": lambda args, call: {"text": "kit"}, "probe_file": lambda args, call: {"text": "kit"}})
 """
 )
+SCRIPT = """import { serve } from "handler_connector";
+console.error("born");
+serve({ probe_do: () => ({ text: "script" }), probe_file: () => ({ text: "script" }) });
+"""
 COMMAND = 'command = ["python3", "serve.py", "words"]'
 # Of each: its runtime, the more of its connector, its files, and what it answers.
 FIVE = {
     "kit-one": ("python", "", {"main.py": KIT}, "kit"),
     "kit-two": ("python", "", {"main.py": KIT}, "kit"),
-    "words-one": ("command", COMMAND, {"serve.py": BORN + PYTHON}, "words"),
-    "words-two": ("command", COMMAND, {"serve.py": BORN + PYTHON}, "words"),
+    "words": ("command", COMMAND, {"serve.py": BORN + PYTHON}, "words"),
+    "script": (
+        ("deno", "", {"main.ts": SCRIPT}, "script")
+        if deno_is_here
+        else ("command", COMMAND, {"serve.py": BORN + PYTHON}, "words")
+    ),
     "wrapped": ("mcp", MAPPING, {"server.py": BORN + SERVER}, "in text"),
 }
 CLIENTS = 20
@@ -73,3 +84,40 @@ def test_twenty_clients_of_five_bindings_are_five_processes_and_a_killed_control
     with closing(Agent(place, "wrapped")) as agent:
         assert agent.ask(mode="json") == {"text": "in text"}
     assert instances(place) == ["acme-wrapped"]
+
+
+def test_an_open_session_holds_no_process_and_what_others_kill_is_started_again_and_counted(
+    place: House,
+) -> None:
+    connect(place, "rests", "python", "", **{"main.py": KIT})
+    text = (place.config / "bindings/acme-rests.toml").read_text()
+    place.write("bindings/acme-rests.toml", f"{text}[instance]\nidleStopSeconds = 1\n")
+    place.handler("apply", "--wait")
+    with closing(Agent(place, "rests")) as agent:
+        assert agent.ask(mode="json") == {"text": "kit"}
+        wait_for(lambda: "acme-rests" not in instances(place), "it rests while its session is open")
+        before = born(place, "rests")
+        for turn in range(1, 7):
+            assert agent.ask(mode="json") == {"text": "kit"}
+            wait_for(lambda: born(place, "rests") == before + turn, "it is started again")  # noqa: B023
+            os.kill(pid(place, "acme-rests"), signal.SIGKILL)
+            wait_for(lambda: "acme-rests" not in instances(place), "it is gone")
+    described = place.handler("describe", "binding/acme-rests").stdout
+    (row,) = [line.split() for line in described.splitlines() if line.startswith("acme-rests@")]
+    assert (row[1], row[3]) == ("failed", "6"), described
+    assert "CrashLoop" not in described
+    assert "from outside, with signal 9" in described
+    assert place.condition("agent", "rests", "Ready")["status"] == "True"
+
+
+def pid(made: House, binding: str) -> int:
+    """The process of the one instance of a binding, as the summary tells it."""
+    found: list[int] = []
+
+    def told() -> bool:
+        summary = json.loads((made.state / "status/summary.json").read_bytes())
+        found[:] = [one["pid"] for one in summary["instances"] if one["binding"] == binding and one["pid"]]
+        return bool(found)
+
+    wait_for(told, "its process is told")
+    return found[0]

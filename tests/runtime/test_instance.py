@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.problems import Bug
-from reconciler.runtime.instance import LONGEST_BACK_OFF_S, LOOP_ENDS, State, back_off_s
+from reconciler.runtime.instance import LONGEST_BACK_OFF_S, LOOP_ENDS, State, back_off_s, is_from_outside
 
 FRESH = State()
 STARTING = FRESH.started(10.0)
@@ -59,6 +59,25 @@ def test_five_ends_within_a_minute_are_a_crash_loop_until_one_serves() -> None:
     assert served.ended("exit 1", None, "", now + 200).failures == 1
 
 
+def test_what_others_kill_backs_off_and_is_never_taken_for_a_crash_loop() -> None:
+    state, now, waits = STARTING, 10.0, []
+    for _ in range(20):
+        state = state.answering().killed_by_others("signal 9", "killed", now)
+        assert (state.reason, state.message, state.killed, state.ends) == (None, "killed", True, ())
+        waits.append(state.wait_s(now))
+        now += waits[-1] + 0.1
+        state = state.started(now)
+        assert not state.killed
+    assert waits[:3] == pytest.approx([0.005, 0.01, 0.02])
+    assert waits[-1] == LONGEST_BACK_OFF_S
+    served = state.answering().killed_by_others("signal 9", "", now + 61)
+    assert served.wait_s(now + 61) == pytest.approx(0.005)
+    assert state.answering().retiring().killed_by_others("signal 9", "", now).phase == "retired"
+    ends = [f"signal {number}" for number in (1, 2, 9, 15)]
+    assert all(map(is_from_outside, ends))
+    assert not any(map(is_from_outside, ("signal 11", "signal 6", "signal 31", "exit 1", "exit 9", "")))
+
+
 def test_a_retired_instance_ends_with_its_last_call() -> None:
     draining = READY.retiring()
     assert draining.phase == "draining"
@@ -108,11 +127,10 @@ def test_the_back_off_grows_to_a_minute_and_no_further(failures: int) -> None:
     assert 0.005 <= back_off_s(failures) <= back_off_s(failures + 1) <= LONGEST_BACK_OFF_S
 
 
+WHAT = ["start", "answer", "hold", "release", "stop", "end", "kill", "retire", "recall", "refuse", "build"]
 HAPPENINGS = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["start", "answer", "hold", "release", "stop", "end", "retire", "recall", "refuse", "build"]
-        ),
+        st.sampled_from(WHAT),
         st.floats(0.001, 30),
     ),
     max_size=60,
@@ -152,8 +170,9 @@ def happen(state: State, what: str, now: float) -> State:
             return state.held(-1)
         case "stop":
             return state.stopped("signal 15")
-        case "end":
-            return state.ended("exit 1", None, "it ended", now)
+        case "end" | "kill":
+            killed = state.killed_by_others("signal 9", "killed", now)
+            return killed if what == "kill" else state.ended("exit 1", None, "it ended", now)
         case "retire":
             return state.retiring()
         case "recall":

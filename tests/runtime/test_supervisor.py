@@ -172,6 +172,23 @@ def test_a_killed_connector_is_started_again_by_the_next_call() -> None:
     play(story)
 
 
+def test_a_connector_that_others_kill_is_not_taken_for_one_in_a_crash_loop() -> None:
+    async def story(made: Rig) -> None:
+        name = await made.declare()
+        for turn in range(6):
+            endpoint, _ = await made.open(name)
+            os.kill(endpoint.pid, signal.SIGKILL if turn % 2 else signal.SIGTERM)
+            await asyncio.wait_for(asyncio.shield(endpoint.ended), PATIENCE_S)
+            await until(lambda: made.phase(name).phase == "failed")
+            seen = made.phase(name)
+            assert (seen.reason, seen.killed, seen.vanished) == (None, True, True), seen
+            assert "from outside, with signal" in seen.message
+        assert await made.run(name, "answer = 'again'") == "again"
+        assert (made.phase(name).restarts, made.phase(name).killed) == (6, False)
+
+    play(story)
+
+
 def test_starts_and_stops_leave_no_descriptor_and_no_process() -> None:
     async def story(made: Rig) -> None:
         async def once() -> None:
