@@ -468,17 +468,14 @@ class Running:
         if blame is None and instance.is_from_outside(how):
             words = f"its process was ended from outside, with {how}, or by a machine without memory"
             return self._state.killed_by_others(how, words, now)
-        reason, message = blame or (None, f"its process ended with {how}: {self._says_more()}")
-        return self._state.ended(how, reason, message, now)
+        said = f"its process ended with {how}: `handler logs {self.recipe.binding}` says more"
+        return self._state.ended(how, *(blame or (None, said)), now)
 
     def _echo(self) -> None:
         if not self._echoed:
             self._echoed = True
             self._shop.stirred(self)
             self._shop.event(self.seen())
-
-    def _says_more(self) -> str:
-        return f"`handler logs {self.recipe.binding}` says more"
 
     def _watch(self, after_s: float, then: Callable[[], None]) -> None:
         if self._timer is not None:
