@@ -1,8 +1,9 @@
 """Secrets are nowhere but where they are handed over: markers in every slot, every failure forced, all of it
 searched.
 
-The small half runs with the tests: a python connector with a slot of each way, and of the forms that need
-nothing installed. `make canary` (``HANDLER_CANARY=all``) runs each form by each way on each runtime.
+The small half runs with the tests: python connectors with a slot of each way, the gate's too, and of the
+forms that need nothing installed. `make canary` (``HANDLER_CANARY=all``) runs each of these forms by each
+way. How secrets reach the other runtimes is ``tests/runtime/test_secret_delivery``'s.
 """
 
 import base64
@@ -14,8 +15,10 @@ import os
 import resource
 import secrets
 import signal
+import socketserver
 import subprocess
 import sys
+import threading
 import urllib.parse
 import urllib.request
 import zlib
@@ -111,6 +114,9 @@ def do(args, call):
         import urllib.request
         asked = urllib.request.Request(f"https://127.0.0.1:9/?key={KEYS[0].encode().hex()}")
         raise ValueError(urllib.request.urlopen(asked, timeout=5).read())
+    if mode == "gate":
+        from handler_connector import request
+        raise ValueError(request("POST", f"http://127.0.0.1:{text}/", {}, b"x").body)
     if mode == "spin":
         call.progress(1.0)
         return {"text": "x" * 10}
@@ -157,7 +163,8 @@ class Slots:
     values: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, via: str, reference: str, value: str) -> None:
-        self.lines += f'[secretSlots.{name}]\nenv = "KEY_{name.upper()}"\nvia = "{via}"\n'
+        way = f'header = "x-{name}: Bearer {{}}"' if via == "gate" else f'env = "KEY_{name.upper()}"'
+        self.lines += f'[secretSlots.{name}]\n{way}\nvia = "{via}"\n'
         self.secrets += f"{name} = {reference}\n"
         self.values[name] = value
 
@@ -165,13 +172,14 @@ class Slots:
 class Canaries:
     """A house whose every slot holds a marker."""
 
-    def __init__(self, place: House, folder: Path) -> None:
-        self.place, self.folder = place, folder
+    def __init__(self, place: House, folder: Path, echo: int) -> None:
+        self.place, self.folder, self.echo = place, folder, echo
         self.markers: dict[str, str] = {"payload": canary.marker("payload")}
         self.said: list[tuple[str, bytes]] = []
         self.names: list[str] = []
         self.by_variable: set[str] = set()  # what the environment holds, of the controller or of a connector
         self.quiet: set[Path] = set()
+        self.filled: dict[str, str] = {}  # by binding
 
     def reference(self, form: str, name: str) -> str:
         """Where a new marker is found, by a form; it is laid there."""
@@ -199,7 +207,8 @@ class Canaries:
             slots.add(slot, via, reference, self.markers[slot])
         head = (
             f'apiVersion = "handler.connector/v1"\nname = "acme-{name}"\ndescription = "tells"\n'
-            'implements = ["probe/v1"]\nruntime = "python"\negress = ["127.0.0.1:9"]\n'
+            'implements = ["probe/v1"]\nruntime = "python"\n'
+            f'egress = ["127.0.0.1:9", "127.0.0.1:{self.echo}"]\n'
         )
         setting = '[settings.{0}]\nenv = "{1}"\ndescription = "x"\ndefault = {2}\n'
         settings = setting.format("slots", "SLOTS", json.dumps(json.dumps([*slots.values])))
@@ -208,6 +217,7 @@ class Canaries:
         self.place.write(f"{folder}/main.py", TELLS)
         self.place.write(f"{folder}/PROVISIONING.md", "nothing\n")
         self.place.write(f"{folder}/connector.toml", head + slots.lines + settings)
+        self.filled[name] = slots.secrets
         self.bind(name, slots.secrets)
         self.place.write(f"agents/{name}.toml", AGENT.format(name=name, inbox=self.place.inbox))
         self.names.append(name)
@@ -258,7 +268,27 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Canaries]:
+def echo() -> Iterator[tuple[int, list[bytes]]]:
+    """A server that says what it was sent: its port, and that."""
+    heard: list[bytes] = []
+
+    class Echo(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            lines = iter(self.rfile.readline, b"\r\n")
+            heard.append(said := b"".join(lines))
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
+            self.wfile.write(head % len(said) + said)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1], heard
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def made(
+    tmp_path_factory: pytest.TempPathFactory, collector: Collector, echo: tuple[int, list[bytes]]
+) -> Iterator[Canaries]:
     folder = tmp_path_factory.mktemp("canary")
     with house(folder) as place:
         place.write(
@@ -273,14 +303,15 @@ def made(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iter
         cases = CASE.format("probe_do") + CASE.format("probe_file")
         place.write("interfaces/probe/v1/conformance/cases.toml", cases)
         place.handler("lock", "add", "probe/v1")
-        canaries = Canaries(place, folder)
+        canaries = Canaries(place, folder, echo[0])
         place.env["CREDENTIALS_DIRECTORY"] = str(folder)
         ways = [("file", "fd"), ("command", "file"), ("env", "env")]
         canaries.connector("tells", ways)
         canaries.connector("stuck", [("file", "fd")], start=True)
+        canaries.connector("gated", [("file", "gate")])
         if WHOLE:
             for form in ("file", "command", "env", "systemd"):
-                for via in ("fd", "file", "env"):
+                for via in ("fd", "file", "env", "gate"):
                     canaries.connector(f"{form}-{via}", [(form, via)])
         Repo(place.config).commit({})
         place.start()
@@ -325,8 +356,22 @@ def test_the_search_finds_what_is_planted_however_it_is_written(tmp_path: Path) 
     assert search.hits("x", b"nothing of all that") == []
 
 
-def test_after_every_failure_no_secret_is_anywhere(made: Canaries, collector: Collector) -> None:
+def test_after_every_failure_no_secret_is_anywhere(
+    made: Canaries, collector: Collector, echo: tuple[int, list[bytes]]
+) -> None:
     place = made.place
+    with contextlib.closing(Agent(place, "gated")) as agent:
+
+        def tried(port: int, cause: str) -> bool:
+            """Whether that became of a request; a start may take longer than a call has."""
+            made.told(f"gated {port}", json.dumps(agent.ask(mode="gate", text=str(port))))
+            kept = place.state / "egress.jsonl"
+            return kept.exists() and f'"cause":"{cause}"' in kept.read_text().replace(" ", "")
+
+        wait_for(lambda: tried(echo[0], "echo"), "what the server says back is not handed on")
+        wait_for(lambda: tried(8, "unlisted"), "what is not listed is refused")
+        tried(9, "unreachable")
+    assert {b"Bearer " + made.markers["gated0"].encode() in head for head in echo[1]} == {True}
     for name in made.names:
         with contextlib.closing(Agent(place, name)) as agent:
             for mode in MODES if WHOLE else SOME if name == "tells" else ("good",):
@@ -392,6 +437,8 @@ def test_a_reference_that_is_taken_out_ends_what_holds_it_though_a_session_pins_
         assert json.loads(ran.stdout) == {"text": "good"}
     words = "does not name the secret of slot 'tells0', 'tells1', 'tells2' any more"
     wait_for(lambda: any(words in one.get("diagnostic", "") for one in place.calls()), "the record says why")
+    made.bind("tells", made.filled["tells"])  # for whoever comes next
+    place.handler("apply", "--wait")
 
 
 def test_a_controller_that_aborts_leaves_no_core(made: Canaries) -> None:
@@ -404,6 +451,7 @@ def test_a_controller_that_aborts_leaves_no_core(made: Canaries) -> None:
     wait_for(lambda: made.place.processes() == [], "nothing is left of it")
     assert [path for path in made.folder.rglob("core*") if path.is_file()] == []
     assert made.found() == []
+    place.start()  # for whoever comes next
 
 
 def running(place: House, binding: str) -> set[int]:
