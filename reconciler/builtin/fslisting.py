@@ -23,7 +23,7 @@ from reconciler.router.beneath import Denied
 MOST_FOUND = 1000  # entries of one answer
 MOST_TEXT = 512 * 2**10  # bytes of their paths and lines
 _MOST_SEEN = 50_000  # entries that one walk looks at
-_MOST_S = 15.0
+_MOST_S = 10.0
 _DEPTH, _DEEPEST = 6, 32
 _MOST_PARTS = 64  # of a pattern
 
@@ -61,6 +61,11 @@ class Walk:
         self._text += sum(len(text.encode()) for text in texts)
         self.truncated = self.truncated or self._found > MOST_FOUND or self._text > MOST_TEXT
         return not self.truncated
+
+    def is_late(self) -> bool:
+        """Whether its time is up, which truncates the answer."""
+        self.truncated = self.truncated or time.monotonic() > self._until
+        return self.truncated
 
     def through(self, folder: int, path: str) -> Iterator[Entry]:
         """Everything below an open folder, by name, each folder before what is in it."""
@@ -102,7 +107,7 @@ class Walk:
         with os.scandir(folder) as entries:
             for entry in entries:
                 self._seen += 1
-                if self._seen > _MOST_SEEN or time.monotonic() > self._until:
+                if self._seen > _MOST_SEEN or self.is_late():
                     self.truncated = True
                     break
                 self._asked.go_on()

@@ -18,6 +18,7 @@ _TOLD = 500  # characters of it that are told
 _MOST_FILE = 8 * 2**20  # of a folder's files, larger ones are left out
 _MOST_READ = 256 * 2**20  # bytes of one search
 _TO_THE_END = 2**62
+_OFTEN = 4096  # lines between two looks at the clock
 
 
 class _Search:
@@ -31,12 +32,17 @@ class _Search:
         self._asked = asked
         self._start = arguments.get("start_line", 1)
         self._end = arguments.get("end_line", _TO_THE_END)
-        self._hits = _hits(arguments["pattern"], regex=arguments.get("regex", False))
+        regex = arguments.get("regex", False)
+        self._hits = _hits(arguments["pattern"], regex=regex)
+        # A text that a piece does not hold is in none of its lines, which then need not be told apart.
+        self._may_hold = _always if regex else self._hits
 
     def look(self, descriptor: int, path: str, most: int) -> None:
         """Look through one open file; raises Ended where it is no text or too large."""
-        for number, line in _lines(pieces(descriptor, self._asked, most)):
+        for number, line in _lines(pieces(descriptor, self._asked, most), self._may_hold):
             if number > self._end or self.walk.truncated:
+                return
+            if number % _OFTEN == 0 and self.walk.is_late():
                 return
             if number < self._start or not self._hits(line):
                 continue
@@ -99,12 +105,23 @@ def _hits(pattern: str, *, regex: bool) -> Callable[[bytes], bool]:
     return lambda line: found(line.decode(errors="replace"))
 
 
-def _lines(read: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Number and beginning of each line; raises Ended where there is NUL."""
+def _always(piece: bytes) -> bool:
+    return True
+
+
+def _lines(read: Iterator[bytes], may_hold: Callable[[bytes], bool]) -> Iterator[tuple[int, bytes]]:
+    """Number and beginning of each line in a piece that may hold what is looked for; raises Ended where
+    there is NUL.
+    """
     number, head = 1, b""
     for piece in read:
         if b"\0" in piece:
             raise Ended("not_text", "it holds NUL")
+        if not may_hold(head + piece):
+            feeds = piece.count(b"\n")
+            number, head = number + feeds, b"" if feeds else head
+            head = (head + piece[piece.rfind(b"\n") + 1 :][:_LINE])[:_LINE]
+            continue
         *whole, rest = piece.split(b"\n")
         for part in whole:
             yield number, (head + part[:_LINE])[:_LINE]

@@ -193,6 +193,35 @@ def test_huge_files_are_bounded_whatever_they_hold(work: Path, desk: Desk) -> No
     assert [len(one["text"]) for one in found["matches"]] == [501]
 
 
+def test_a_search_that_takes_too_long_gives_what_it_found_and_says_that_there_is_more(
+    work: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "many").write_bytes(b"hit\n" + b"\n" * 100_000 + b"hit\n")
+    for regex in (False, True):
+        assert len(desk.ask("fs_grep", path="many", pattern="hit", regex=regex)["matches"]) == 2
+    monkeypatch.setattr("reconciler.builtin.fslisting._MOST_S", -1.0)
+    for regex in (False, True):
+        told = desk.ask("fs_grep", path="many", pattern="hit", regex=regex)
+        assert ([one["line"] for one in told["matches"]], told["truncated"]) == ([1], True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(st.sampled_from("ab\n"), max_size=80), size=st.integers(1, 20))
+def test_a_text_is_found_in_the_same_lines_however_a_file_falls_into_pieces(
+    text: str, size: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "t").write_text(text)
+    desk = Desk(ScopeFolder(str(folder)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("reconciler.builtin.fsopening.PIECE", size)
+        found = desk.ask("fs_grep", path="t", pattern="ab")["matches"]
+    lines = text.split("\n")
+    assert [(one["line"], one["text"]) for one in found] == [
+        (number, line) for number, line in enumerate(lines, 1) if "ab" in line
+    ]
+
+
 def test_a_call_that_nobody_waits_for_stops(work: Path) -> None:
     desk = Desk(ScopeFolder(str(work)), wanted=lambda: False)
     for tool in ("fs_read_file", "fs_grep"):

@@ -23,6 +23,7 @@ from tests.kit.tiny_gguf import gguf
 Settings = dict[str, Any]
 _ON_THE_WEB = ("ocr-mistral", "search-brave", "search-tavily")  # each needs a key: offline only
 _WITH_AN_EFFECT = ("email-smtp",)
+_IN_PART = ("fs-scope",)  # what of it has an effect is asked below the router, by tests/builtin
 
 
 @contextmanager
@@ -90,7 +91,12 @@ def test_every_case_passes(connector: str, lines: list[str], tmp_path: Path) -> 
         assert done.stdout, done.stderr
         evidence = json.loads(done.stdout)
         lines.extend(_rows(connector, evidence))
-        assert done.returncode == 0, done.stdout
+        left = [one for one in evidence["results"] if one["verdict"] != "passed"]
+        if connector in _IN_PART:
+            assert {one["verdict"] for one in left} == {"skipped"}, left
+            assert all("has the effect 'local'" in one["faults"][0] for one in left)
+        else:
+            assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.timeout(1800)
