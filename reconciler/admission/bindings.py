@@ -12,7 +12,7 @@ from reconciler.admission.slots import format_mend, value_fault
 from reconciler.admission.smoke import smoke_cases_are_known_and_do_nothing
 from reconciler.admission.view import View, nearest
 from reconciler.model.inventory import Resource
-from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.names import Kind, ObjectRef, variable_is_ours
 from reconciler.model.problems import Path, Problem, Span, listed, quoted
 from reconciler.model.resources import Binding, Connector, Setting
 
@@ -142,6 +142,22 @@ def secrets_fill_known_slots(view: View, binding: Resource[Binding]) -> Iterator
             )
 
 
+def secrets_take_nothing_of_ours(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """A variable that is named leaves the controller's environment, so it is none that others go by."""
+    for slot, reference in binding.spec.secrets.items():
+        if reference.env is not None and variable_is_ours(reference.env):
+            own = quoted(slot.upper().replace("-", "_"))
+            yield Problem(
+                code="B215",
+                what=f"the variable {quoted(reference.env)} is no secret's own",
+                why="a variable that a reference names is taken out, and the controller goes by this one",
+                mend=f"write {{ env = {own} }}, and give handlerd that variable",
+                at=Span(binding.file),
+                path=("secrets", slot, "env"),
+                about=binding.ref,
+            )
+
+
 def pinned_digest_is_the_connectors(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
     """A pinned connector is byte for byte the one that was looked at."""
     connector = _connector(view, binding)
@@ -186,6 +202,7 @@ RULES = (
     folders_leave_the_product_alone,
     required_settings_are_set,
     secrets_fill_known_slots,
+    secrets_take_nothing_of_ours,
     pinned_digest_is_the_connectors,
     models_are_listed_once,
     some_tool_takes_a_model,

@@ -22,6 +22,12 @@ _STEERING = re.compile(
     r"HANDLER_.*|LD_.*|PYTHON.*|DENO_.*|NODE_.*|BASH_.*|PATH|HOME|TMPDIR|SHELL|IFS|ENV|USER|LANG|GCONV_PATH"
     r"|HTTPS?_PROXY|ALL_PROXY|NO_PROXY"
 )
+# Variables that the controller goes by itself, and what it starts: to take one out would be felt everywhere.
+_OURS = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TERM|TMPDIR|PWD|XDG_.*|LD_.*|PYTHON.*|SSL_CERT_(FILE|DIR)"
+    r"|HANDLER_(CONFIG|STATE|RUN|SESSION|SERVICES)|NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY"
+    r"|DBUS_SESSION_BUS_ADDRESS|GNUPGHOME|PASSWORD_STORE_DIR|SSH_AUTH_SOCK|(?i:HTTPS?_PROXY|ALL_PROXY|NO_PROXY)"
+)
 _NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _INTERFACE_REF = re.compile(r"(?P<name>[a-z][a-z0-9]*(?:-[a-z0-9]+)*)/v(?P<version>[1-9][0-9]{0,5})")
 
@@ -56,6 +62,11 @@ def name_fault(text: str, limit: int = MAX_NAME) -> str | None:
 def variable_is_reserved(name: str) -> bool:
     """Whether a variable of the environment bends the sandbox, the loader or the interpreter."""
     return _STEERING.fullmatch(name) is not None
+
+
+def variable_is_ours(name: str) -> bool:
+    """Whether the controller, or a program that it starts for a person, goes by a variable."""
+    return _OURS.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, order=True)

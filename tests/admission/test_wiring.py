@@ -177,6 +177,19 @@ BINDINGS = [
         SECRET,
         reason="SecretUnresolved",
     ),
+    *(
+        Bad(
+            "B215",
+            binding("b", "engine", f'secrets = {{ api_key = {{ env = "{variable}" }} }}\n'),
+            B,
+            "secrets.api_key.env",
+            f"the variable '{variable}' is no secret's own",
+            "write { env = 'API_KEY' }, and give handlerd that variable",
+            (B, f'"{variable}"', "'API_KEY'"),
+            SECRET,
+        )
+        for variable in ("PATH", "XDG_RUNTIME_DIR", "HANDLER_STATE", "https_proxy")
+    ),
     Bad(
         "B209",
         binding("b", "c", 'models = ["m", "m"]\n'),
