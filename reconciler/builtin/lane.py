@@ -42,7 +42,8 @@ def _threads() -> ThreadPoolExecutor:
 class BuiltinLane:
     """One instance of a builtin connector. All methods are for the loop's own thread."""
 
-    inbox = outbox = -1  # nothing is handed over: a builtin opens what lies in the scope by itself
+    inbox: int = -1  # nothing is handed over: a builtin opens what lies in the scope by itself
+    outbox: int = -1
 
     def __init__(self, name: InstanceName, holder: Holder, most: int = _THREADS) -> None:
         """``most`` calls are answered at the same time; others wait for their turn, as they came."""
@@ -71,9 +72,20 @@ class BuiltinLane:
         sink = self._calls[number]
         asked = Asked(sink.session, sink.scope, lambda: number in self._calls)
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(_threads(), _answer, tool, arguments, asked).add_done_callback(
+        loop.run_in_executor(_threads(), _guarded, self.answer, (tool, arguments, asked)).add_done_callback(
             lambda future: self._done(number, future)
         )
+
+    def answer(self, tool: str, arguments: Mapping[str, Any], asked: Asked) -> Reply:
+        """What is said to one call. Runs in a thread; raises as an ``Answerer`` does."""
+        answerer = _TOOLS.get(tool)
+        if answerer is None:
+            return Refusal("unavailable", "the product has no such tool")
+        asked.go_on()
+        return Result(answerer(arguments, asked), {})
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def cancel(self, number: int) -> None:
         """Forget a call; its thread sees it at its next piece of work, and one that waits never begins."""
@@ -110,14 +122,12 @@ class BuiltinLane:
             sink.done(reply)
 
 
-def _answer(tool: str, arguments: Mapping[str, Any], asked: Asked) -> Reply:
+def _guarded(
+    answer: Callable[[str, Mapping[str, Any], Asked], Reply], call: tuple[str, Mapping[str, Any], Asked]
+) -> Reply:
     """Run in a thread; whatever happens, somebody hears of it."""
-    answerer = _TOOLS.get(tool)
-    if answerer is None:
-        return Refusal("unavailable", "the product has no such tool")
     try:
-        asked.go_on()
-        return Result(answerer(arguments, asked), {})
+        return answer(*call)
     except Ended as ended:
         return Refusal(ended.code, ended.diagnostic)
     except Denied as denied:

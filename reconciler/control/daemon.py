@@ -187,7 +187,7 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving
         laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=Resolver(place.config),
         gate=leaving.serve_gate,
     )  # fmt: skip
-    dispatcher = Dispatcher(supervisor, recipe=news.recipe)
+    dispatcher = Dispatcher(supervisor, recipe=news.recipe, root=place.config)
     leaving.serves = dispatcher.serves
     withdrawn = Withdrawn(dispatcher)
     sessions = Sessions(place.state / "sessions", now=time.time, token=lambda: secrets.token_hex(6))

@@ -10,9 +10,11 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from reconciler import __version__
+from reconciler.builtin import tape
 from reconciler.builtin.lane import RUNTIME as BUILTIN
 from reconciler.builtin.lane import BuiltinLane
 from reconciler.control.turns import Turns
@@ -69,9 +71,11 @@ class Dispatcher:
     """Lanes by instance. All methods are for the loop's own thread."""
 
     def __init__(
-        self, instances: Instances, *, recipe: Callable[[InstanceName], Recipe | None] = lambda _: None
-    ) -> None:
-        """``recipe`` gives an instance's bounds: its ready timeout and how many calls it takes at once."""
+        self, instances: Instances, *, recipe: Callable[[InstanceName], Recipe | None] = lambda _: None,
+        root: Path | None = None,
+    ) -> None:  # fmt: skip
+        """``recipe`` gives an instance's bounds; ``root``, the configuration, is where cassettes lie."""
+        self.root = root
         self.instances = instances
         self._recipe = recipe
         self._lanes: dict[InstanceName, Connector | BuiltinLane] = {}
@@ -96,8 +100,8 @@ class Dispatcher:
             waiting.append(ready)
             return
         recipe = self._recipe(instance)
-        if recipe is not None and recipe.runtime == BUILTIN:
-            ready(self._builtin(instance, recipe.max_concurrent_calls))
+        if recipe is not None and recipe.runtime in (BUILTIN, tape.RUNTIME):
+            ready(self._builtin(instance, recipe))
             return
         self._opening[instance] = [ready]
         self.keep(asyncio.get_running_loop().create_task(self._open(instance)))
@@ -139,13 +143,13 @@ class Dispatcher:
             del self._lanes[lane.name]
             self._leaving[lane.name] = lane.process_ended
 
-    def _builtin(self, instance: InstanceName, most: int) -> BuiltinLane:
+    def _builtin(self, instance: InstanceName, recipe: Recipe) -> BuiltinLane:
         """A lane to a part of the product; those of instances that are gone go when one comes."""
-        for name, lane in [*self._lanes.items()]:
-            if isinstance(lane, BuiltinLane) and self._recipe(name) is None:
-                del self._lanes[name]
-        lane = self._lanes[instance] = BuiltinLane(instance, self.instances, most)
-        return lane
+        for name, old in [*self._lanes.items()]:
+            if isinstance(old, BuiltinLane) and self._recipe(name) is None:
+                self._lanes.pop(name).close()
+        made = self._lanes[instance] = tape.lane(instance, self.instances, recipe, self.root)
+        return made
 
     async def _open(self, name: InstanceName) -> None:
         outcome: Lane | Refusal = Refusal("unavailable", "the start was given up")
@@ -195,6 +199,7 @@ class Connector(asyncio.Protocol):
         self._endpoint = endpoint
         self._listen = self._hear if endpoint.echoes is None else self._hear_guarded
         self.process_ended = endpoint.ended
+        self._tape = tape.recorder(recipe, dispatcher.root)
         self._most = recipe.max_concurrent_calls if recipe else _AT_ONCE
         self._ready_s = recipe.ready_timeout_s if recipe else _READY_S
         self._framer = Framer(_FIRST_LINE)
@@ -224,6 +229,8 @@ class Connector(asyncio.Protocol):
             self._loop.call_soon(sink.done, Refusal("unavailable", self._why))
             return number
         line = upstream.call(number, tool, arguments, progress=sink.wants_progress)
+        if self._tape is not None:
+            sink = self._tape.listening((tool, arguments), sink, (self.inbox, self.outbox))
         calls = self._calls
         if not calls:
             self._hold()

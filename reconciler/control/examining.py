@@ -90,6 +90,8 @@ def exam(admission: Admission, binding: str) -> Exam:
     connector = cast("Resource[Connector]", admission.in_force[ref])
     if lacking := [*absent.needed(connector), *absent.needed(form)]:
         raise Unfit(f"{ref} cannot run in this release: not built: {', '.join(lacking)}")
+    if form.spec.cassette is not None and form.spec.cassette.mode == "replay":
+        raise Unfit(f"{form.ref} plays a cassette back: what it answers proves nothing of {ref}")
     found, sources = [], {}
     for version in connector.spec.implements:
         suite = caserun.suite_of(admission, version, form.spec)

@@ -152,7 +152,7 @@ def _ready(
         )
     match ref.kind:
         case Kind.BINDING:
-            return _binding_ready(index, ref, seen)
+            return _taped(in_force, _binding_ready(index, ref, seen))
         case Kind.AGENT:
             return _agent_ready(index, ref)
         case _:
@@ -178,11 +178,34 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
     if (demanded := facts.proofs.get(ref)) and not demanded.passed:
         return Condition("Ready", "False", "Withheld", demanded.words)
     current = next((one for one in seen if one.name in wanted), None)
-    if facts.running and _is_builtin(facts, ref):
-        return Condition("Ready", "True", "Running", "it is part of the product: the controller answers")
+    if facts.running and (words := _without_process(facts, ref)):
+        return Condition("Ready", "True", "Running", words)
     if current is None or not facts.running:
         return _whole(facts, "Idle", "the first call starts it")
     return _instance_ready(current)
+
+
+def _taped(form: Resource[Record], found: Condition) -> Condition:
+    """Marked where its answers are recorded, or come from a cassette and not from an engine."""
+    tape = getattr(form.spec, "cassette", None)
+    if tape is None:
+        return found
+    if tape.mode == "replay":
+        reason: Reason = "Playing"
+        words = f"it plays {tape.path} back, and no engine answers"
+    else:
+        reason, words = "Recording", f"its answers are recorded to {tape.path}"
+    if found.status != "True" or found.reason not in ("Running", "Idle"):
+        return replace(found, message=f"{words}; {found.message}")
+    return Condition("Ready", "True", reason, words)
+
+
+def _without_process(facts: Facts, ref: ObjectRef) -> str:
+    """What answers a binding for which no process is needed, or ""."""
+    tape = getattr(facts.admission.in_force[ref].spec, "cassette", None)
+    if tape is not None and tape.mode == "replay":
+        return "its cassette answers"
+    return "it is part of the product: the controller answers" if _is_builtin(facts, ref) else ""
 
 
 def _is_builtin(facts: Facts, ref: ObjectRef) -> bool:

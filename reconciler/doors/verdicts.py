@@ -17,7 +17,8 @@ PASSING = frozenset(
 # What is told of something that is ready, or beside that: these never say why it is not.
 ASIDE = frozenset(
     (
-        "Admitted", "ReconcileSuccess", "Proven", "Stale", "Idle", "Running", "ProcessVanished",
+        "Admitted", "ReconcileSuccess", "Proven", "Stale", "Idle", "Running", "Playing", "Recording",
+        "ProcessVanished",
         "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "HarnessEdited",
         "DriftCorrected",
     )

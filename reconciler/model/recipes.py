@@ -73,6 +73,7 @@ class Recipe:
     command: tuple[str, ...] = ()  # of a program that is not the connector's own entry
     socket: str = ""  # absolute path of what is attached
     image: str = ""  # name@sha256:… of the OCI image that it is
+    cassette: str = ""  # below the configuration: played back, or recorded by a connector that runs
     folders: tuple[tuple[str, str], ...] = ()  # a setting's key and the folder it names, as written, sorted
 
     def as_json(self) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class Recipe:
         value: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS[Recipe]}
         if not self.command:
             del value["command"]  # a recipe without one keeps the name that it always had
-        for name in ("image", "socket"):
+        for name in ("cassette", "image", "socket"):
             if not value[name]:
                 del value[name]
         if not self.folders:

@@ -321,8 +321,10 @@ class Cassette(Record):
 
     mode: Literal["record", "replay"]
     """Whether answers are written down or played back."""
-    path: Annotated[str, Field(examples=["cassettes/ocr.jsonl"])]
-    """The file, relative to the configuration."""
+    path: Annotated[
+        str, Field(pattern=r"^cassettes/[A-Za-z0-9][A-Za-z0-9._-]*\.jsonl$", examples=["cassettes/ocr.jsonl"])
+    ]
+    """The file, in the configuration's `cassettes`. It holds what was asked and answered: payload."""
 
 
 class Binding(Record):

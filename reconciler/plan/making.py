@@ -73,7 +73,32 @@ def base(connector: Resource[Connector]) -> Base:
 
 
 def recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Recipe:
-    """What an instance of the binding is made of."""
+    """What an instance of the binding is made of; one that plays a cassette is made of that alone."""
+    tape = binding.spec.cassette
+    if tape is None:
+        return _recipe(binding, of, state=state, kit=kit)
+    if tape.mode == "record":
+        return replace(_recipe(binding, of, state=state, kit=kit), cassette=tape.path)
+    return Recipe(
+        binding=binding.ref.name,
+        connector=of.connector.ref.name,
+        runtime="cassette",
+        code=of.code.digest,
+        entry="",
+        environment="",
+        settings=(),
+        secrets=(),
+        models=binding.spec.models,
+        egress=(),
+        sandbox=SandboxPolicy(),
+        state=state,
+        kit=kit,
+        max_concurrent_calls=binding.spec.instance.max_concurrent_calls,
+        cassette=tape.path,
+    )
+
+
+def _recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Recipe:
     spec, offer, bounds = binding.spec, of.connector.spec, binding.spec.instance
     sandbox = of.sandbox
     if bounds.memory_bytes or bounds.pids:

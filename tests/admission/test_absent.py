@@ -40,7 +40,6 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 NEEDED = [
     (bound(top='runtime = "dialect"\nprofiles = ["a/b"]\n'), "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
-    (bound('cassette = { mode = "replay", path = "c.jsonl" }\n'), "binding/b", "cassette"),
     (
         op('[operations.ocr_extract]\neffect = "paid"\n') | bound(),
         "interface/ocr/v1",

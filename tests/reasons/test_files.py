@@ -46,6 +46,8 @@ FILES = {
     "bindings/keyless.toml": BINDING.replace("ocr-tesseract", "vendor"),
     "bindings/keyed.toml": BINDING.replace("ocr-tesseract", "gated")
     + '[secrets]\napi_key = { env = "VENDOR_KEY" }\n',
+    "bindings/played.toml": BINDING + 'cassette = { mode = "replay", path = "cassettes/ocr.jsonl" }\n',
+    "bindings/taped.toml": BINDING + 'cassette = { mode = "record", path = "cassettes/ocr.jsonl" }\n',
     "bindings/letters.toml": BINDING,
     "bindings/Letters.toml": BINDING,
     "connectors/vendor/connector.toml": VENDOR,
@@ -58,6 +60,8 @@ FILES = {
 OBJECTS = {
     "Admitted": "connector/ocr-tesseract",
     "Idle": "binding/a",
+    "Playing": "binding/played",
+    "Recording": "binding/taped",
     "ReconcileSuccess": "agent/clerk",
     "SchemaInvalid": "binding/typed",
     "UnknownField": "binding/misspelt",
