@@ -107,9 +107,9 @@ def test_an_agent_is_shown_what_it_could_use(world: World, config: Path) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["binding", "x"], "say which with --connector: ocr-rapid, ocr-tesseract"),
+        (["binding", "x"], ", ocr-rapid, ocr-tesseract, "),
         (["binding", "x", "--connector", "ocr-rapd"], "did you mean 'ocr-rapid'?"),
-        (["connector", "x"], "say which with --implements: ocr/v1, ocr/v2"),
+        (["connector", "x"], ", ocr/v1, ocr/v2, "),
         (["agent", "Clerk"], "is not a name"),
         (["agent", "../x"], "is not a name"),
         (["interface", "web/search"], "write NAME/vN"),
