@@ -74,6 +74,7 @@ class Site:
     echoed: Callable[[], None] = lambda: None  # it printed a secret that it was given
     machine: sandbox.Host | None = None  # the host as an image meets it
     gate: Callable[[socket.socket], Callable[[], None]] | None = None  # serves it; gives what ends that
+    sets_aside: int | None = None  # what its engine reserves, as ``limits`` means it
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ async def _spawned(
             passed=handed.numbers,
         )
         try:
-            return await spawn(order, partial(site.limits.group, site.folder.name, policy))
+            return await spawn(order, partial(site.limits.group, site.folder.name, policy, site.sets_aside))
         except OSError as fault:
             raise NotStartedError(f"cannot spawn it: {fault.strerror}") from None
 

@@ -68,11 +68,13 @@ class Limits:
             "cpu": by_group if self._has("cpu") else "none",
         }
 
-    def group(self, instance: str, policy: SandboxPolicy) -> "Group":
-        """A fresh group with this policy's bounds, before its first process."""
+    def group(self, instance: str, policy: SandboxPolicy, sets_aside: int | None = None) -> "Group":
+        """A fresh group with this policy's bounds, before its first process. ``sets_aside``: see
+        ``resource_limits``.
+        """
         trees = [one for one in self._trees if one.memory or one.pids or policy.cpu is not None]
         folders = tuple(tree.at / self._label / instance for tree in trees)
-        group = Group(folders, self.shape, self._resource_limits(policy))
+        group = Group(folders, self.shape, self.resource_limits(policy, sets_aside))
         group.kill()
         for tree in trees:
             self._opened(tree, self.shape)
@@ -119,12 +121,19 @@ class Limits:
             return replace(tree, cpu=_also_cpu(tree.at) and _also_cpu(base))
         return tree
 
-    def _resource_limits(self, policy: SandboxPolicy) -> tuple[tuple[int, int], ...]:
+    def resource_limits(
+        self, policy: SandboxPolicy, sets_aside: int | None = None
+    ) -> tuple[tuple[int, int], ...]:
+        """What each process inherits. Where no control group bounds memory, addresses are bounded; but for
+        engines that reserve far more of them than they ever use (V8: 48 GiB), what they may write is, with
+        the bytes that such an engine ``sets_aside``.
+        """
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         files = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
         limits = [(resource.RLIMIT_CORE, _NO_CORE), (resource.RLIMIT_NOFILE, files)]
         if policy.memory_bytes is not None and not self._has("memory"):
-            limits.append((resource.RLIMIT_AS, policy.memory_bytes))
+            most = policy.memory_bytes + (sets_aside or 0)
+            limits.append((resource.RLIMIT_AS if sets_aside is None else resource.RLIMIT_DATA, most))
         if not self._has("pids") and (self._root or _kernel() >= _NPROC_BY_NAMESPACE):
             limits.append((resource.RLIMIT_NPROC, policy.pids))
         return tuple(limits)

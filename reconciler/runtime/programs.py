@@ -17,6 +17,9 @@ from reconciler.runtime import host
 from reconciler.runtime.sandbox import GATE, Need
 
 RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote")
+# Whose engine may reserve addresses that it never uses, and what it sets aside at its start, in bytes: deno
+# makes 512 MiB writable for code that is compiled.
+SET_ASIDE = {"deno": 2**30, "command": 0, "mcp": 0, "image": 0}
 _BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.py"}
 _PYTHON = ("python", "python3")
 _LAUNCHER = _BEHIND["command"]

@@ -332,6 +332,7 @@ class Running:
         """Where its cell is made, with the two ways out where it lists what it may reach."""
         shop = self._shop
         site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, None, self._echo)
+        site = replace(site, sets_aside=programs.SET_ASIDE.get(self.recipe.runtime))
         if not self.recipe.egress:
             return site
         at_gate = tuple(one for one in filled if one.use.via == "gate")

@@ -2,12 +2,15 @@
 
 import os
 import resource
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from reconciler.model.recipes import SandboxPolicy
+from reconciler.runtime import programs
 from reconciler.runtime.limits import Limits
 
 POLICY = SandboxPolicy(memory_bytes=100 * 2**20, pids=17, cpu=0.25)
@@ -140,3 +143,34 @@ def test_real_groups_hold_kill_and_go() -> None:
     assert group.remove()
     limits.close()
     assert not any(folder.parent.exists() for folder in group.folders)
+
+
+def found_deno() -> str | None:
+    beside = Path(sys.executable).parent / "deno"
+    return str(beside) if beside.exists() else shutil.which("deno", path="/usr/local/bin:/usr/bin")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["deno", "command"])
+def test_where_no_group_bounds_memory_engines_that_reserve_addresses_start_and_stay_bounded(
+    tmp_path: Path, runtime: str
+) -> None:
+    limits = Limits("abc", proc=tmp_path)
+    policy = SandboxPolicy(memory_bytes=512 * 2**20)
+    sets_aside = programs.SET_ASIDE[runtime]
+    kinds = dict(limits.group("x@1", policy, sets_aside).resource_limits)
+    assert resource.RLIMIT_AS not in kinds
+    assert kinds[resource.RLIMIT_DATA] == 512 * 2**20 + sets_aside
+    told = "const kept = []; for (let i = 0; i < SIZE; i++) kept.push(new Uint8Array(2 ** 20).fill(1));"
+    tool = found_deno() if runtime == "deno" else shutil.which("node", path="/usr/bin")
+    if tool is None:
+        pytest.skip(f"no engine for {runtime}")
+    codes = []
+    for size in ("8", "2000"):
+        bound = ("prlimit", f"--data={kinds[resource.RLIMIT_DATA]}", "--core=0")
+        script = ("eval" if runtime == "deno" else "-e", told.replace("SIZE", size))
+        environment = {"DENO_DIR": str(tmp_path), "HOME": str(tmp_path)}
+        ran = subprocess.run([*bound, tool, *script], capture_output=True, env=environment, check=False)
+        codes.append(ran.returncode)
+    assert codes[0] == 0
+    assert codes[1] != 0
