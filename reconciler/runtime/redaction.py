@@ -17,6 +17,10 @@ from reconciler.model.secrets import Filled
 _LEAST = 8  # bytes of a form that is looked for
 _LEFT_OUT = b"[secret]"
 _LINE = 16  # bytes of a line of a longer secret that is looked for alone
+# What JSON for web pages writes otherwise: Go's and PHP's, and with capitals that of .NET.
+_WEB_SAFE = {ord(one): f"\\u{ord(one):04x}" for one in "<>&"}
+_WEB_SAFE_CAPITALS = {ord(one): f"\\u{ord(one):04X}" for one in "<>&+'"}
+_URL_SAFE = ("/", "", "!'()*", ";,/?:@&=+$#!'()*")  # Python's two, encodeURIComponent's and encodeURI's
 
 
 class Redactor:
@@ -110,10 +114,15 @@ def _escaped(text: str) -> Iterator[str]:
     yield json.dumps(text, ensure_ascii=False)[1:-1]
     yield json.dumps(text)[1:-1].replace("/", "\\/")
     yield json.dumps(json.dumps(text)[1:-1])[1:-1]
+    for plain in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
+        yield plain.translate(_WEB_SAFE)
+        yield plain.translate(_WEB_SAFE_CAPITALS)
     yield html.escape(text)
     yield html.escape(text, quote=False)
+    yield html.escape(text, quote=False).replace('"', "&#34;").replace("'", "&#39;")
+    yield html.escape(text).replace("&#x27;", "&#39;")
     yield repr(text)[1:-1]
-    for quoted in (quote(text), quote(text, safe=""), quote_plus(text)):
+    for quoted in (*(quote(text, safe=safe) for safe in _URL_SAFE), quote_plus(text)):
         yield quoted
         yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
 

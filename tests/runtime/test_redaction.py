@@ -13,7 +13,7 @@ from reconciler.model.recipes import SecretUse
 from reconciler.model.secrets import Filled, Resolved
 from reconciler.runtime.redaction import Redactor, Sieve
 
-VALUE = 'sk-CANARY/4bd9+1f06 "<&>ü'
+VALUE = 'sk-CANARY/4bd9+1f06 "<&>ü(!)'
 
 
 def filled(value: str) -> Filled:
@@ -27,7 +27,14 @@ FORMS = {
     "json": json.dumps({"a": VALUE}),
     "json without escapes": json.dumps([VALUE], ensure_ascii=False),
     "json in json": json.dumps(json.dumps([VALUE])),
+    "json of Go": json.dumps(VALUE, ensure_ascii=False).translate(
+        {60: "\\u003c", 62: "\\u003e", 38: "\\u0026"}
+    ),
+    "json of .NET": json.dumps(VALUE).translate({60: "\\u003C", 62: "\\u003E", 38: "\\u0026", 43: "\\u002B"}),
     "html": html.escape(VALUE),
+    "html of Go": html.escape(VALUE).replace("&quot;", "&#34;"),
+    "encodeURIComponent": quote(VALUE, safe="!'()*-_.~"),
+    "encodeURI": quote(VALUE, safe=";,/?:@&=+$#!'()*-_.~"),
     "python": repr({"a": VALUE}),
     "url": f"https://x/?k={quote(VALUE)}",
     "url, all": quote(VALUE, safe=""),
