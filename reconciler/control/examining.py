@@ -6,13 +6,15 @@ connectors is shared with the controller's state, since it takes minutes to inst
 """
 
 import asyncio
+import fcntl
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
@@ -43,6 +45,7 @@ from reconciler.router.server import Router
 from reconciler.runtime.resolving import Resolver
 from reconciler.runtime.supervisor import RuntimeFolders, Supervisor
 
+_PREFIX, _HELD = "handler-check-", "held"  # of an examination's folder, and the file in it that is locked
 _LONGEST_RUN = 60  # bytes of the folder that sockets lie in: their paths are short
 _LOG = 4000  # characters of its log that are told
 _TURNS = 500  # ten milliseconds each, for a side of a socket to see that the other is gone
@@ -293,10 +296,12 @@ def _longest(exam: Exam) -> int:
 @contextmanager
 def _folders(ground: Ground) -> Iterator[RuntimeFolders]:
     """A state and a run folder that are gone afterwards, the one with the environments that are kept."""
-    whole = Path(tempfile.mkdtemp(prefix="handler-check-"))
+    whole = Path(tempfile.mkdtemp(prefix=_PREFIX))
     if len(os.fsencode(whole)) > _LONGEST_RUN:
         whole.rmdir()
-        whole = Path(tempfile.mkdtemp(prefix="handler-check-", dir="/tmp"))
+        whole = Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp"))
+    sweep(whole.parent)
+    held = _held(whole / _HELD, os.O_CREAT)
     try:
         ground.environments.mkdir(mode=0o700, parents=True, exist_ok=True)
         state, run = whole / "s", whole / "r"
@@ -307,3 +312,28 @@ def _folders(ground: Ground) -> Iterator[RuntimeFolders]:
         yield RuntimeFolders(state, run, tuple(map(Path, ours)))
     finally:
         shutil.rmtree(whole, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def sweep(place: Path) -> None:
+    """Take away what examinations left that were killed: their folders are held by nobody any more."""
+    for left in place.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            found = left.lstat()
+            if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
+                continue
+            if (held := _held(left / _HELD, 0)) is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(held)
+
+
+def _held(path: Path, flags: int) -> int | None:
+    """A descriptor that holds a file for as long as this process lives; None where another holds it."""
+    held = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        return None
+    return held

@@ -69,6 +69,8 @@ def run(settings: Settings, wish: Wish) -> int:
         raise usage.Usage("--record keeps evidence of a whole check, and --case asks for a part of one")
     if wish.junit and not (place := Path(wish.junit).absolute().parent).is_dir():
         raise Stopped(f"--junit names a file in a folder that is not there: mkdir -p {place}")
+    if wish.junit and Path(wish.junit).is_dir():
+        raise Stopped(f"--junit names a folder, not a file: {wish.junit}")
     root = folders.configuration(settings.config)
     look = offline.look(root) if root.is_dir() or settings.config else offline.catalogue(root)
     if wish.effects:
@@ -170,12 +172,14 @@ class _Task:
 
 
 def _run(task: _Task) -> int:
-    """Examine; whoever is told to end, as CI does, leaves no more behind than with Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Examine; told to end, as CI does and a terminal that closes, it leaves no more than with Ctrl-C."""
+    ends = [end for end in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(end) != signal.SIG_IGN]
+    before = [signal.signal(end, signal.default_int_handler) for end in ends]
     try:
         return anyio.run(_examine, task, backend="asyncio", backend_options={"use_uvloop": True})
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for end, was in zip(ends, before, strict=True):
+            signal.signal(end, was)
 
 
 async def _examine(task: _Task) -> int:

@@ -1,6 +1,7 @@
 """The connectors of llm: every case against recorded shapes, what is sent, what a failing server becomes."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,10 @@ def test_images_go_along_where_the_model_reads_them(
         *((Reply(body), "unavailable") for body in ({}, [], {"choices": []}, {"choices": [{"message": 7}]})),
         (Reply({"choices": [{"message": {"content": ["x"]}}]}), "unavailable"),
         (Reply({"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": -1}}), "unavailable"),
+        (
+            Reply({"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": 10**400}}),
+            "unavailable",
+        ),
         (Reply({"choices": [{"message": {"content": None, "refusal": "I will not"}}]}), "unavailable"),
         (Reply(raw=b"data: {}\n\n"), "unavailable"),
     ],
@@ -256,7 +261,7 @@ def test_no_model_is_told_to_the_operator(server: Served, monkeypatch: pytest.Mo
     [
         (["a.gguf"], None, "a"), (["a.gguf", "b.gguf"], "b", "b"), (["a.gguf", "note.txt"], None, "a"),
         (["a.gguf", "b.gguf"], None, ""), ([], None, ""), (["a.gguf"], "c", ""), (["a.gguf"], "../a", ""),
-        (["a.gguf"], "a.gguf", ""), ([".gguf"], "", ""),
+        (["a.gguf"], "a.gguf", ""), (["a.gguf"], "pipe", ""), ([".gguf"], "", ""),
     ],
 )  # fmt: skip
 def test_a_model_is_one_file_of_the_folder(
@@ -264,6 +269,8 @@ def test_a_model_is_one_file_of_the_folder(
 ) -> None:
     for name in files:
         (tmp_path / name).touch()
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "folder.gguf").mkdir()
     monkeypatch.setenv("LLAMA_MODELS", str(tmp_path))
     if found:
         assert ENGINE.model(named) == found

@@ -1,5 +1,6 @@
 """Which instances are withheld, by what checks left: one by one, and for as long as evidence holds."""
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,6 +90,16 @@ def test_a_file_that_is_no_evidence_proves_nothing(tmp_path: Path, text: bytes) 
     folder.mkdir(parents=True)
     (folder / "x.json").write_bytes(text)
     assert not seen(judged, Withholding(tmp_path, at(1))).passed
+
+
+def test_what_is_no_file_among_the_evidence_is_passed_over_and_not_waited_for(tmp_path: Path) -> None:
+    judged = Judged()
+    proofs.keep(tmp_path, judged.evidence)
+    folder = tmp_path / "evidence" / "ocr-rapid"
+    os.mkfifo(folder / "a.json")
+    (folder / "b.json").symlink_to("/dev/zero")
+    (folder / "c.json").mkdir()
+    assert seen(judged, Withholding(tmp_path, at(1))).passed
 
 
 def test_only_the_last_checks_of_a_connector_are_kept(tmp_path: Path) -> None:

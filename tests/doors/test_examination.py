@@ -1,5 +1,6 @@
 """connector check: every case through a real router and sandbox, what is told, what is kept, exit codes."""
 
+import fcntl
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from reconciler.config.evidence import Evidence
 from reconciler.conformance import evidence as law
+from reconciler.control import examining
 from reconciler.control.certifying import ENDS
 from tests.doors.conftest import Ran, World
 from tests.kit import promised
@@ -110,6 +112,7 @@ def test_a_connector_that_dies_at_once_fails_its_cases_and_its_log_says_why(worl
         (("ocr-rapid", "--binding", "mine"), 2, "binding 'mine' is not one of connector 'ocr-rapid'"),
         (("counter", "--case", "a short txt"), 2, "did you mean 'a short text'?"),
         (("counter", "--case", "a short text", "--record"), 2, "--record keeps evidence of a whole check"),
+        (("counter", "--junit", "/tmp"), 2, "--junit names a folder, not a file: /tmp"),
     ],
 )
 def test_what_cannot_be_examined_is_said(place: World, words: tuple[str, ...], code: int, said: str) -> None:
@@ -207,3 +210,15 @@ def test_what_has_an_effect_is_not_asked_and_so_has_not_passed(world: World) -> 
     assert told["tiers"] == {"conformance": "failed", "certification": "never"}
     (evidence,) = kept(world)
     assert "has the effect 'external'" in evidence.results[0].faults[0]
+
+
+def test_what_a_killed_examination_left_is_taken_away_by_the_next(tmp_path: Path) -> None:
+    killed, runs, other = (tmp_path / f"handler-check-{name}" for name in ("killed", "runs", "other"))
+    for folder in (killed, runs, other):
+        folder.mkdir()
+    (killed / "held").touch()
+    (tmp_path / "handler-check-link").symlink_to(killed)
+    with (runs / "held").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        examining.sweep(tmp_path)
+    assert [folder.exists() for folder in (killed, runs, other)] == [False, True, True]

@@ -44,7 +44,12 @@ class UnusableSchemaError(Exception):
 
 def model(named: str | None) -> str:
     """The name of the model to use; raises UnknownModelError."""
-    here = sorted(name.removesuffix(_SUFFIX) for name in os.listdir(_folder()) if name.endswith(_SUFFIX))  # noqa: PTH208
+    here = sorted(
+        one.name.removesuffix(_SUFFIX)
+        for one in os.scandir(_folder())
+        if one.name.endswith(_SUFFIX)
+        and one.is_file()  # the engine would wait for a pipe with all that it holds
+    )
     if named is None and len(here) == 1:
         return here[0]
     if named is None:

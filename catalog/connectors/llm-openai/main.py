@@ -33,6 +33,7 @@ _NAMED = {  # what servers call a prompt that is too long, in "code" or "type"
 _ISSUE = re.compile(
     r"(?:[-@:](?:latest|[0-9]{3,8}(?:-[0-9]{2}){0,2}))?"
 )  # after a model's name: of which day
+_MOST_TOKENS = 2**53  # what every reader of JSON keeps
 _WORDS = {
     401: "the key is not taken (HTTP 401)",
     403: "the key may not do this (HTTP 403)",
@@ -116,7 +117,7 @@ def _turn(answer: Any, model: str) -> completing.Turn:
         counts = [usage.get(key, 0) for key in ("prompt_tokens", "completion_tokens")]
     except (TypeError, KeyError, IndexError, AttributeError):
         raise Failure("unavailable", "the answer is no chat completion") from None
-    if not isinstance(text, str) or not all(type(one) is int and one >= 0 for one in counts):
+    if not isinstance(text, str) or not all(type(one) is int and 0 <= one < _MOST_TOKENS for one in counts):
         raise Failure("unavailable", "the answer is no chat completion")
     if not text and message.get("refusal"):
         raise Failure("unavailable", "the model declined to answer")
