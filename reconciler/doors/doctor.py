@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from reconciler import __version__
+from reconciler.admission import connectors
 from reconciler.control import folders, lock
 from reconciler.doors import columns, machine, offline, usage
 from reconciler.doors.machine import Finding
@@ -215,10 +216,10 @@ def _engines(config: Path) -> Iterator[Finding]:
         if ref.kind is Kind.BINDING
     }
     named = [(name, admission.inventory.connector(name)) for name in sorted(filter(None, used))]
-    yield from machine.programs({str(one.spec.runtime) for _, one in named if one is not None})
+    yield from machine.programs({connectors.runtime(one) or "" for _, one in named if one is not None})
     for name, connector in named:
         if connector is not None:
-            yield from _needs(name, connector.spec)
+            yield from _needs(name, connector.spec, connectors.runtime(connector))
             if (lock := connector.files.get(_LOCK)) is not None:
                 yield _packages(name, lock, config)
 
@@ -251,8 +252,9 @@ def _packages(name: str, lock: bytes, config: Path) -> Finding:
     return Finding(thing, "narrow", told, f"handlerd -c {config}")
 
 
-def _needs(name: str, connector: Connector) -> Iterator[Finding]:
-    lacking = []
+def _needs(name: str, connector: Connector, runtime: str | None) -> Iterator[Finding]:
+    own = machine.lacking(runtime)
+    lacking = [own] if own else []
     for program in connector.sandbox.programs:
         try:
             host.program(program)
@@ -262,7 +264,9 @@ def _needs(name: str, connector: Connector) -> Iterator[Finding]:
         if not Path(path).exists():
             lacking.append(path)
     if not lacking:
-        told = ", ".join(connector.sandbox.programs) or "needs nothing of this machine"
+        more = f"needs no more than runtime {runtime} does"
+        plain = more if runtime in ("deno", "image") else "needs nothing of this machine"
+        told = ", ".join(connector.sandbox.programs) or plain
         yield Finding(f"connector/{name}", "stands", told)
         return
     provisioning = folders.catalog() / "connectors" / name / "PROVISIONING.md"

@@ -73,6 +73,12 @@ def programs(runtimes: Collection[str]) -> Iterator[Finding]:
             yield Finding(name, "unneeded", told, mend)
 
 
+def lacking(runtime: str | None) -> str | None:
+    """The program that a runtime needs and this machine has not, or None."""
+    needed = next((name for name, (one, _) in _MEANS.items() if one == runtime), None)
+    return needed if needed is not None and _found(needed) is None else None
+
+
 def _found(name: str) -> str | None:
     try:
         need = host.deno("/usr/bin/deno") if name == "deno" else host.program(name)

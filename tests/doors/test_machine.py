@@ -52,6 +52,26 @@ def test_programs_of_single_runtimes_are_missing_only_where_a_binding_wants_them
     assert wanted["deno"].mend.startswith("pip install deno")
 
 
+@pytest.mark.parametrize(("entry", "runtime"), [("main.ts", "deno"), ("main.py", "python")])
+def test_a_connector_lacks_what_its_runtime_needs_where_its_entry_alone_tells_the_runtime(
+    bare: Path, tmp_path: Path, entry: str, runtime: str
+) -> None:
+    for path, text in {
+        "handler.toml": 'apiVersion = "handler.config/v1"\n',
+        "bindings/c.toml": 'apiVersion = "handler.binding/v1"\nconnector = "c"\n',
+        "connectors/c/connector.toml": 'apiVersion = "handler.connector/v1"\nname = "c"\n'
+        'description = "d"\nimplements = ["ocr/v1"]\n',
+        f"connectors/c/{entry}": "",
+        "connectors/c/PROVISIONING.md": "nothing\n",
+    }.items():
+        (tmp_path / "config" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "config" / path).write_text(text)
+    found = {one.thing: one for one in doctor._engines(tmp_path / "config")}
+    missing = "missing" if runtime == "deno" else "stands"
+    assert found["connector/c"].state == missing
+    assert found["deno"].state == ("missing" if runtime == "deno" else "unneeded")
+
+
 def test_what_nothing_needs_is_no_fault() -> None:
     assert doctor._verdict([machine.Finding("deno", "unneeded", "")]) == "Nothing is missing."
 
