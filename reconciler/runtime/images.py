@@ -9,6 +9,7 @@ bit (``unpacking``), and nothing that an image says of itself becomes an option 
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -19,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.runtime import host, unpacking
-from reconciler.runtime.environments import NotBuiltError, is_being_made
+from reconciler.runtime.environments import NotBuiltError, is_being_made, plain
 
 _HALF_MADE = ".making-"
 _ASK_S = 60.0
+_ABSENT = re.compile("not known|no such", re.IGNORECASE)  # what podman says of an image that it has not
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,11 @@ def _podman(*words: str) -> str:
     except subprocess.TimeoutExpired:
         raise NotBuiltError(f"podman {words[0]} did not answer within {_ASK_S:.0f} s") from None
     if done.returncode:
-        raise NotBuiltError(f"podman {words[0]} ended with exit {done.returncode}")
+        said = [line for line in done.stderr.splitlines() if line and not line.startswith("time=")]
+        if words[0] == "image" and (not said or _ABSENT.search(said[-1])):
+            raise NotBuiltError(f"the image is not on this machine: podman pull {words[-1]}")
+        told = f": {plain(said[-1])}" if said else ""
+        raise NotBuiltError(f"podman {words[0]} ended with exit {done.returncode}{told}")
     return done.stdout
 
 
@@ -151,8 +157,8 @@ def _inspected(reference: str) -> dict[str, Any]:
     try:
         found = json.loads(_podman("image", "inspect", reference))
         config: dict[str, Any] = found[0].get("Config") or {}
-    except (NotBuiltError, ValueError, LookupError):
-        raise NotBuiltError(f"the image is not on this machine: podman pull {reference}") from None
+    except (ValueError, LookupError):
+        raise NotBuiltError("podman says nothing that can be read of the image") from None
     config = {key: config.get(key) for key in ("Entrypoint", "Cmd", "Env", "WorkingDir")}
     if not (config["Entrypoint"] or config["Cmd"]):
         raise NotBuiltError("the image says nothing to run: it needs an entry point or a command")

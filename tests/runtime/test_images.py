@@ -230,6 +230,13 @@ def test_an_image_that_is_not_here_says_how_to_get_it_and_is_never_pulled(keeper
     assert set((keeper / "asked").read_text().splitlines()) == {f"image inspect {REFERENCE}"}
 
 
+def test_a_podman_that_does_not_work_is_not_taken_for_a_missing_image(keeper: Path) -> None:
+    broken = "#!/bin/sh\necho 'Error: cannot clone: Operation not permitted' >&2\nexit 125\n"
+    (keeper / "podman").write_text(broken)
+    with pytest.raises(NotBuiltError, match="exit 125: Error: cannot clone: Operation not permitted"):
+        asyncio.run(Images(keeper / "images").unpack(REFERENCE))
+
+
 def test_without_podman_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reconciler.runtime.host._SEARCHED", (str(tmp_path),))
     with pytest.raises(NotBuiltError, match="install the package podman"):
