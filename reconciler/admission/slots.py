@@ -21,7 +21,11 @@ from reconciler.model.resources import Connector, Setting
 _DERIVED = "HANDLER_SETTING_"
 # whole worlds, not an engine's data
 _WIDE = re.compile(r"/(?:(?:root|home|etc|boot|var|tmp|usr|opt)?|(?:proc|sys|dev|run|var/run)(?:/.*)?)/?")
-_ENGINES_HIDE = {".cache", ".local", ".venv"}  # where engines keep their models and modules
+# where programs keep keys; engines hide their models and modules in other places
+_KEPT = re.compile(
+    r"(?:.*/)?\.(?:ssh|gnupg|aws|azure|kube|docker|config|netrc|password-store|pki|git-credentials|pgpass|npmrc"
+    r"|pypirc|env|mozilla|thunderbird|vault-token)(?:/.*)?"
+)
 _KEYS = re.compile(r"/etc/(?:g?shadow-?|sudoers|sudoers\.d|ssh|ssl/private)(?:/.*)?|.*/keyrings(?:/.*)?")
 
 
@@ -212,16 +216,12 @@ def data_is_narrow(view: View, connector: Resource[Connector]) -> Iterator[Probl
             what = f"the folder {quoted(path)} is not written plainly"
         elif _WIDE.fullmatch(path) or overlaps(path, view.where.forbidden) or holds(path, home):
             what = f"the folder {quoted(path)} is more than an engine's data"
-        elif _KEYS.fullmatch(path) or _hidden(path):
+        elif _KEYS.fullmatch(path) or _KEPT.fullmatch(path):
             what = f"{quoted(path)} is where keys are kept"
         else:
             continue
         words = Words(what, why, "name the engine's own folder, like '/usr/share/tesseract-ocr'")
         yield problem(connector, ("sandbox", "read", index), "C215", words)
-
-
-def _hidden(path: str) -> bool:
-    return any(part.startswith(".") and part not in _ENGINES_HIDE for part in path.split("/"))
 
 
 RULES = (

@@ -489,7 +489,8 @@ def test_no_sandbox_reads_a_persons_home_keys_or_the_products_own_folders(folder
 
 
 @pytest.mark.parametrize(
-    "folder", ["/home/ada/.cache/huggingface", "/opt/engine/.venv/lib", "/etc/fonts", "/etc/ssl/certs"]
+    "folder",
+    ["/home/ada/.cache/huggingface", "/opt/e/.clients/x", "/opt/e/.venv/lib", "/etc/fonts", "/etc/ssl/certs"],
 )
 def test_where_engines_keep_what_they_read_may_be_listed(folder: str) -> None:
     assert not build.judge(c(f'[sandbox]\nread = ["{folder}"]\n'), OCR).problems
