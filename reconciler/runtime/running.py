@@ -170,6 +170,7 @@ class Running:
             self.broken("SecretUnresolved", why)
         else:
             self.forgive()
+        self._shop.event(self.seen())
 
     def forgive(self) -> None:
         """The next start need not wait for its back-off."""
@@ -225,10 +226,12 @@ class Running:
     def seen(self) -> InstanceSeen:
         """What is observed of it now."""
         state = self._state
-        case = (state, self._cell, self._walls, self._started_at, self._echoed)
+        case = (state, self._cell, self._walls, self._started_at, self._echoed, self._revoked)
         if self._seen is not None and all(map(is_, case, self._seen_of)):  # asked of thousands at each word
             return self._seen
         self._seen_of = case
+        if self._revoked and self._cell is None and not self._retiring:
+            state = replace(state, phase="failed", reason="SecretUnresolved", message=self._revoked)
         self._seen = InstanceSeen(
             name=self.name,
             phase="draining" if state.phase == "retired" else state.phase,

@@ -128,6 +128,11 @@ async def test_a_reference_that_was_taken_back_ends_its_process_and_starts_none_
                 await made.supervisor.ready(name)
             assert (refused.value.reason, refused.value.message) == ("SecretUnresolved", "it was taken back")
         assert made.phase(name).pid is None
+        idle = await made.declare("third", pinned(extra=b"y"), secrets=(use(tmp_path, "fd"),))
+        made.supervisor.revoke({name: "it was taken back", idle: "it was never started"})
+        told = made.phase(idle)
+        assert (told.phase, told.reason) == ("failed", "SecretUnresolved")
+        assert told.message == "it was never started"
         assert await run(beside, code) == VALUE
         made.supervisor.revoke({})
         assert await made.run(name, code) == VALUE
