@@ -1,4 +1,5 @@
-"""The gate beside a sandbox: the socket inside, and what whoever serves it is given. Served by another room.
+"""The gate and the way out of a sandbox: sockets inside, and what whoever serves them is given. Served by
+another room.
 
 The socket lies in the instance's folder and is shown inside at one place. Secrets of header slots go to
 whoever serves it and never into the sandbox.
@@ -52,3 +53,13 @@ def listen(folder: int, uid: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+# Serves the one way out of a recipe's sandbox, by its egress; gives what ends that. ValueError: it cannot.
+ProxyFor = Callable[[Recipe, socket.socket], Awaitable[Callable[[], None]]]
+
+
+async def no_way_out(recipe: Recipe, listener: socket.socket) -> Callable[[], None]:
+    """Where nobody serves it, a connector that wants a network does not start."""
+    listener.close()
+    raise NotStartedError("nothing serves its network here")

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +25,7 @@ from reconciler.runtime import cell, gating, host, instance, programs, sandbox, 
 from reconciler.runtime.attached import WALLS, Attachment, attached
 from reconciler.runtime.cell import Cell, Endpoint, Site
 from reconciler.runtime.environments import NotBuiltError
-from reconciler.runtime.gating import Gated, GateFor, no_gate
+from reconciler.runtime.gating import Gated, GateFor, ProxyFor, no_gate
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.laying import Store
 from reconciler.runtime.limits import Limits
@@ -48,16 +48,6 @@ class Unready(Exception):  # noqa: N818 - it is an answer: there is no process n
 
 
 _LOG = logging.getLogger("handler.runtime")
-
-
-# Serves the one way out of a recipe's sandbox, by its egress; gives what ends that. ValueError: it cannot.
-ProxyFor = Callable[[Recipe, socket.socket], Awaitable[Callable[[], None]]]
-
-
-async def no_way_out(recipe: Recipe, listener: socket.socket) -> Callable[[], None]:
-    """Where nobody serves it, a connector that wants a network does not start."""
-    listener.close()
-    raise NotStartedError("nothing serves its network here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +160,7 @@ class Running:
             self.broken("SecretUnresolved", why)
         else:
             self.forgive()
-        self._shop.event(self.seen())
+        self._tell()
 
     def forgive(self) -> None:
         """The next start need not wait for its back-off."""
@@ -478,8 +468,11 @@ class Running:
     def _echo(self) -> None:
         if not self._echoed:
             self._echoed = True
-            self._shop.stirred(self)
-            self._shop.event(self.seen())
+            self._tell()
+
+    def _tell(self) -> None:
+        self._shop.stirred(self)
+        self._shop.event(self.seen())
 
     def _watch(self, after_s: float, then: Callable[[], None]) -> None:
         if self._timer is not None:

@@ -23,7 +23,7 @@ from reconciler.model.status import InstanceSeen, Reason
 from reconciler.runtime import finding, leftovers, outdated
 from reconciler.runtime.cell import Endpoint
 from reconciler.runtime.environments import Environments, NotBuiltError, place_of
-from reconciler.runtime.gating import GateFor, no_gate
+from reconciler.runtime.gating import GateFor, ProxyFor, no_gate, no_way_out
 from reconciler.runtime.identities import Identities
 from reconciler.runtime.images import Images
 from reconciler.runtime.laying import Store
@@ -33,7 +33,7 @@ from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.roll import Roll
 from reconciler.runtime.rotation import Rotation
-from reconciler.runtime.running import ProxyFor, Running, Unready, Workshop, no_way_out
+from reconciler.runtime.running import Running, Unready, Workshop
 from reconciler.runtime.walls import Walls, probe
 
 _CLOSE_TRIES = 50  # ten milliseconds apart: the kernel counts a dead process a little longer
