@@ -1,10 +1,11 @@
 """``handler-service``: carries the bytes between an agent's stdio and one socket of the router.
 
-It starts once per interface and session, so it is the standard library and little else, and it holds no
-state: nothing is parsed, stamped or replayed. Two blocking threads copy, one each way. Only line ends are
-looked at, so that a connection that breaks off in the middle of a message leaves half a message with nobody:
-the rest of it is dropped on the way in, and held back on the way out. The socket may be missing or full for
-two seconds, and for ten once it served, since a controller may be restarting; then one sentence says why.
+It starts once per interface and session, so it is the standard library and little else: nothing is stamped or
+replayed. Two blocking threads copy, one each way. Of a message the two ends are looked at: a connection that
+breaks off in the middle of one leaves half a message with nobody (the rest of it is dropped on the way in,
+and held back on the way out), and the requests that it leaves without an answer are ended (``owed``). The
+socket may be missing or full for two seconds, and for ten once it served, since a controller may be
+restarting; then one sentence says why.
 """
 # ruff: noqa: PTH112, PTH118, PTH119, PTH120, PTH208 - pathlib would be a third of the start
 
@@ -14,12 +15,13 @@ import os
 import sys
 import time
 
-from reconciler.doors import streams
+from reconciler.doors import owed, streams
 
 _PATIENCE_S = 2.0  # for the first connection: whoever starts us waits for it
 _RESTART_S = 10.0  # for the next ones: a controller that is restarted on a busy machine takes a while
 _CHUNK = 1 << 16  # what a pipe holds; much larger buffers make small reads slow
 _MAX_HELD = 16 * 2**20  # above any line a router sends: garbage is passed on rather than kept
+_LINE_END = ord("\n")
 _MAX_PATH = 107  # bytes of a Unix socket's path
 _USAGE = """\
 Usage: handler-service INTERFACE [--socket PATH] [--agent NAME] [-c DIR]
@@ -232,14 +234,16 @@ class Relay:
 
     ``_sock`` is the connection in use, None while there is none. The main thread alone changes it, and
     releases ``_fresh`` when it does, which the thread of stdin waits on. ``_sending`` is held while bytes go
-    out, so that a number that the kernel gives anew is never written to.
+    out, so that a number that the kernel gives anew is never written to, and what is sent is remembered.
     """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._sock: socket.socket | None = None
         self._ended = False  # stdin has ended: nothing new will be asked
+        self._owed = owed.Owed()
         self._sending = _thread.allocate_lock()
+        self._telling = _thread.allocate_lock()  # both threads may answer the agent
         self._fresh = _thread.allocate_lock()
         self._fresh.acquire()
 
@@ -284,9 +288,22 @@ class Relay:
         return None
 
     def _close(self, sock: socket.socket) -> None:
+        """End a connection, and with it what it owes."""
         _shut(sock, socket.SHUT_RDWR)
         with self._sending:
             sock.close()
+            ends = self._owed.ends() if self._owed else b""
+        self._tell(ends)
+
+    def _tell(self, lines: bytes) -> None:
+        with self._telling:
+            _write(lines)
+
+    def _tell_of_lost(self, line: bytes) -> None:
+        try:
+            self._tell(owed.lost(line))
+        except OSError:
+            return  # the agent left: the main thread will see it, too
 
     def _downstream(self, sock: socket.socket) -> bool:
         """Copy whole lines until the connection ends, and drop a broken one; whether any came."""
@@ -300,7 +317,10 @@ class Relay:
                 size += len(data)
                 continue
             end = end or len(data)
-            _write(b"".join((*held, data[:end])))
+            lines = b"".join((*held, data[:end]))
+            if self._owed:
+                self._owed.settle(lines)
+            self._tell(lines)
             served = True
             held, size = [data[end:]], len(data) - end
         return served
@@ -308,20 +328,24 @@ class Relay:
     def _upstream(self) -> None:
         """Copy stdin until it ends; a message goes out on one connection or, if that breaks, not at all."""
         used: socket.socket | None = None
-        inside = torn = False  # in the middle of a message; in one whose beginning is lost
+        begun = b""  # of the message that we are in the middle of
+        torn = False  # its beginning is lost
         while data := _read():
             while data:
                 if torn:
-                    _, end, data = data.partition(b"\n")
-                    torn = not end
+                    rest, end, data = data.partition(b"\n")
+                    torn, begun = not end, owed.begun(begun, rest)
+                    if end:
+                        self._tell_of_lost(begun)
+                        begun = b""
                     continue
                 sock = self._current()
-                if inside and sock is not used:
-                    inside, torn = False, True
+                if begun and sock is not used:
+                    torn = True
                     continue
-                used, sent = sock, self._send(sock, data)
+                used, sent = sock, self._send(sock, data, owed.noted(begun, data))
                 if sent:
-                    inside = data[sent - 1] != ord("\n")
+                    begun = b"" if data[sent - 1] == _LINE_END else owed.begun(begun, data[:sent])
                 data = data[sent:]
         self._ended = True
         if last := self._sock:  # where nothing was asked, no answer is due
@@ -332,16 +356,23 @@ class Relay:
             self._fresh.acquire()
         return sock
 
-    def _send(self, sock: socket.socket, data: bytes) -> int:
+    def _send(self, sock: socket.socket, data: bytes, noted: list[tuple[int, owed.Noted]]) -> int:
         """Send what the connection takes at once; a dead one takes 0 bytes and makes way for the next."""
-        try:
-            with self._sending:
-                return sock.send(data)
-        except OSError:
+        with self._sending:
+            for _, one in noted:
+                self._owed.note(one)
+            try:
+                sent = sock.send(data)
+            except OSError:
+                sent = 0
+            for end, one in noted:
+                if end > sent:
+                    self._owed.forget(one)
+        if not sent:
             _shut(sock, socket.SHUT_RDWR)
             while self._sock is sock:
                 self._fresh.acquire()
-            return 0
+        return sent
 
 
 def _pause() -> None:

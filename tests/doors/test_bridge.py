@@ -1,6 +1,7 @@
 """The bridge: bytes through, whole messages or none, and one sentence when nobody answers."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -132,7 +133,8 @@ def test_it_imports_nothing_but_the_standard_library_and_little_of_that(path: Pa
     )
     imported = names(done.stderr) - names(bare.stderr)
     foreign = {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names}
-    own = {"reconciler", "reconciler.doors", "reconciler.doors.bridge", "reconciler.doors.streams"}
+    own = {"reconciler", "reconciler.doors", "reconciler.doors.bridge", "reconciler.doors.owed"}
+    own |= {"reconciler.doors.streams"}
     assert foreign <= own
     assert not imported & {
         "socket",
@@ -298,6 +300,61 @@ def test_half_a_message_at_a_restart_is_dropped_on_both_ways(
     again.sendall(b"fresh\n")
     assert answer_line(process) == b"fresh\n"
     again.close()
+
+
+def call(ident: int, more: bytes = b"") -> bytes:
+    return (
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{"a":"%b"}}}\n'
+        % (ident, more)
+    )
+
+
+def test_what_was_under_way_when_a_router_is_killed_is_answered_and_the_next_is_asked(
+    path: Path, start: Start, listen: Listen
+) -> None:
+    router = listen(path)
+    process = start("ocr", "--socket", str(path))
+    sock = router.accept()
+    ask(process, call(1) + call(2) + b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n')
+    heard(sock, b'"tools/list"}\n')
+    done = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+    sock.sendall(done)
+    assert answer_line(process) == done
+    half = call(4, b"x" * 100_000)
+    ask(process, half[:70_000])
+    heard(sock, b"x" * 9_000)
+    router.leave()
+    sock.close()
+    ended = [json.loads(answer_line(process)) for _ in range(2)]
+    assert ended[0]["id"] == 2
+    assert ended[0]["result"]["_meta"]["ai.handler/error"]["error"] == "unavailable"
+    assert (ended[1]["id"], ended[1]["error"]["code"]) == (3, -32603)
+    ask(process, half[70_000:] + call(5))
+    router = listen(path)
+    sock = router.accept()
+    assert json.loads(answer_line(process))["id"] == 4
+    assert heard(sock, b"\n") == call(5)
+    sock.sendall(done.replace(b"1", b"5"))
+    assert json.loads(answer_line(process))["id"] == 5
+    sock.close()
+
+
+def test_what_is_under_way_when_stdin_has_ended_is_answered_too(
+    path: Path, start: Start, listen: Listen
+) -> None:
+    router = listen(path)
+    process = start("ocr", "--socket", str(path))
+    sock = router.accept()
+    ask(process, call(1))
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+    assert heard(sock, b"\n") == call(1)
+    assert sock.recv(1) == b""
+    sock.close()
+    code, out, err = ends(process)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["result"]["isError"] is True
 
 
 def test_a_message_asked_while_nobody_listens_goes_to_the_next_router(
