@@ -155,7 +155,7 @@ def running() -> Call | None:
 
 def __getattr__(name: str) -> Any:
     """``request`` and its kin, from a file of their own that only those load who ask."""
-    if name in ("request", "Response", "Unsent"):
+    if name in ("request", "opened", "Response", "Unsent"):
         import handler_gate  # noqa: PLC0415 - as said
 
         return getattr(handler_gate, name)

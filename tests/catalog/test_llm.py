@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reconciler.conformance import cases
 from tests.catalog.calling import Call, Given, failure, outcome
 from tests.catalog.loading import CONNECTORS, modules
-from tests.kit import engineside
+from tests.kit import engineside, gateside
 from tests.kit.engines import contract, interface, suite
 from tests.kit.engineside import Asked, Reply, Served
 
@@ -31,9 +31,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     with engineside.serving(engineside.chat) as made:
         monkeypatch.setenv("LLM_SERVER", made.origin + "/v1")
         monkeypatch.setenv("LLM_MODEL", "small-1")
-        monkeypatch.setenv("LLM_API_KEY", KEY)
-        monkeypatch.setenv("HANDLER_SECRET_ENV_API_KEY", "LLM_API_KEY")
-        yield made
+        with gateside.gated("llm-openai", KEY, made.origin):
+            yield made
 
 
 def ask(**arguments: Any) -> dict[str, Any]:
@@ -87,9 +86,9 @@ def test_the_bound_goes_by_the_field_that_the_binding_names(
     assert "max_tokens" not in server.asked[0].body
 
 
-def test_without_a_key_nothing_stands_in_for_it(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HANDLER_SECRET_ENV_API_KEY")
-    ask()
+def test_without_a_key_nothing_stands_in_for_it(server: Served) -> None:
+    with gateside.gated("llm-openai", "", server.origin):
+        ask()
     assert "authorization" not in server.asked[0].headers
 
 
@@ -231,6 +230,7 @@ def test_images_go_along_where_the_model_reads_them(
         ),
         (Reply({"choices": [{"message": {"content": None, "refusal": "I will not"}}]}), "unavailable"),
         (Reply(raw=b"data: {}\n\n"), "unavailable"),
+        (Reply({"error": {"code": "context_length_exceeded", "message": KEY}}, 400), "unavailable"),
     ],
     ids=lambda one: str(one)[:60],
 )

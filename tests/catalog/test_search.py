@@ -1,11 +1,11 @@
 """The connectors of web-search: every case of the interface, and every way in which servers fail."""
 
-import http.client
 import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reconciler.conformance import cases
 from tests.catalog.calling import Call, failure, outcome
 from tests.catalog.loading import CONNECTORS, modules
-from tests.kit import engineside
+from tests.kit import engineside, gateside
 from tests.kit.engines import contract, interface, suite
 from tests.kit.engineside import Reply, Served
 
@@ -35,26 +35,33 @@ SHAPES = {
 KEY = "a-key-that-nobody-may-see"
 
 
+Lead = Callable[..., ModuleType]
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A server that all three are led to; it answers whoever is asked of it in ``answer``."""
     with engineside.serving(lambda asked: Reply({})) as made:
-        monkeypatch.setenv("SEARXNG_SERVER", made.origin)
-        monkeypatch.setattr(BRAVE, "ORIGIN", made.origin)
-        monkeypatch.setattr(TAVILY, "ORIGIN", made.origin)
-        for variable in ("SEARXNG_TOKEN", "BRAVE_API_KEY", "TAVILY_API_KEY"):
-            monkeypatch.setenv(variable, KEY)
+        led(monkeypatch, made.origin)
         yield made
 
 
-def lead(monkeypatch: pytest.MonkeyPatch, connector: str) -> ModuleType:
-    slot, variable = {
-        "search-searxng": ("TOKEN", "SEARXNG_TOKEN"),
-        "search-brave": ("API_KEY", "BRAVE_API_KEY"),
-        "search-tavily": ("API_KEY", "TAVILY_API_KEY"),
-    }[connector]
-    monkeypatch.setenv(f"HANDLER_SECRET_ENV_{slot}", variable)
-    return ASKS[connector]
+def led(monkeypatch: pytest.MonkeyPatch, origin: str) -> None:
+    monkeypatch.setenv("SEARXNG_SERVER", origin)
+    monkeypatch.setattr(BRAVE, "ORIGIN", origin)
+    monkeypatch.setattr(TAVILY, "ORIGIN", origin)
+
+
+@pytest.fixture
+def lead(server: Served) -> Iterator[Lead]:
+    """A connector's module, with its gate beside it, which reaches the server and ``more``."""
+    with ExitStack() as gates:
+
+        def beside(connector: str, *more: str, key: str = KEY) -> ModuleType:
+            gates.enter_context(gateside.gated(connector, key, server.origin, *more))
+            return ASKS[connector]
+
+        yield beside
 
 
 EACH = pytest.mark.parametrize("connector", sorted(ASKS))
@@ -62,11 +69,9 @@ EACH = pytest.mark.parametrize("connector", sorted(ASKS))
 
 @pytest.mark.parametrize("case", suite("web-search/v1"), ids=lambda case: case.name)
 @EACH
-def test_a_service_keeps_every_case(
-    server: Served, monkeypatch: pytest.MonkeyPatch, connector: str, case: cases.Case
-) -> None:
+def test_a_service_keeps_every_case(server: Served, lead: Lead, connector: str, case: cases.Case) -> None:
     server.answer = SHAPES[connector]
-    main = lead(monkeypatch, connector)
+    main = lead(connector)
     found = outcome(contract("web-search/v1"), {"web_search_query": main.search}, case, CORPUS.parent)
     assert cases.judge(case, found) == ()
 
@@ -92,16 +97,20 @@ WRONG = [
     *(Reply(raw=raw) for raw in (b"<html>sorry</html>", b"", b'{"results": [', b'{"a": "\xff"}')),
     Reply(raw=b"[" * 100_000),
     Reply(raw=b" " * 9 * 2**20),
+    Reply(raw=b'{"results": []', headers={"Content-Length": "5000"}),
+    Reply(raw=b" " * 100_000, headers={"Content-Length": "200000"}),
+    Reply({"type": "search", "results": [], "for": KEY}),
+    Reply({"error": KEY}, 401),
 ]
 
 
 @EACH
 @pytest.mark.parametrize("reply", WRONG, ids=lambda one: f"{one.status} {str(one.body or one.raw)[:20]}")
 def test_whatever_else_a_server_says_is_unavailable_and_not_told(
-    server: Served, monkeypatch: pytest.MonkeyPatch, connector: str, reply: Reply
+    server: Served, lead: Lead, connector: str, reply: Reply
 ) -> None:
     server.answer = lambda asked: reply
-    main = lead(monkeypatch, connector)
+    main = lead(connector)
     code, diagnostic = failure(lambda: main.search({"query": "Ada Lovelace"}, Call()))
     assert code == "unavailable"
     assert KEY not in diagnostic
@@ -111,11 +120,11 @@ def test_whatever_else_a_server_says_is_unavailable_and_not_told(
 
 @EACH
 def test_no_redirect_is_followed_so_the_key_goes_nowhere_else(
-    server: Served, monkeypatch: pytest.MonkeyPatch, connector: str
+    server: Served, lead: Lead, connector: str
 ) -> None:
     with engineside.serving(SHAPES[connector]) as other:
         server.answer = lambda asked: Reply({}, 302, {"Location": f"{other.origin}/search?format=json&q=x"})
-        main = lead(monkeypatch, connector)
+        main = lead(connector, other.origin)
         assert failure(lambda: main.search({"query": "Ada"}, Call())) == ("unavailable", "HTTP 302")
         assert other.asked == []
 
@@ -125,24 +134,37 @@ def test_a_server_that_is_not_there_is_unavailable(monkeypatch: pytest.MonkeyPat
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening
         origin = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        monkeypatch.setenv("SEARXNG_SERVER", origin)
-        monkeypatch.setattr(BRAVE, "ORIGIN", origin)
-        monkeypatch.setattr(TAVILY, "ORIGIN", origin)
-        code, diagnostic = failure(lambda: ASKS[connector].search({"query": "Ada"}, Call()))
-    assert (code, diagnostic) == ("unavailable", "no answer: ConnectionRefusedError")
+        led(monkeypatch, origin)
+        with gateside.gated(connector, KEY, origin):
+            found = failure(lambda: ASKS[connector].search({"query": "Ada"}, Call()))
+    words = f"no answer: {origin.removeprefix('http://')} takes no connection now"
+    assert found == ("unavailable", words)
 
 
-def test_an_answer_that_drips_ends_at_the_deadline() -> None:
+@EACH
+def test_without_a_gate_nothing_is_sent(
+    server: Served, monkeypatch: pytest.MonkeyPatch, connector: str
+) -> None:
+    monkeypatch.delenv(gateside.VARIABLE, raising=False)
+    code, diagnostic = failure(lambda: ASKS[connector].search({"query": "Ada"}, Call()))
+    assert (code, diagnostic) == ("unavailable", "no answer: the gate is not reached: OSError")
+    assert server.asked == []
+
+
+# The gate hands on the head of events at once, that of anything else with the first bytes of its body.
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+def test_an_answer_that_drips_ends_at_the_deadline(kind: str) -> None:
     ended = threading.Event()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: 100000\r\n\r\n".encode()
 
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(4096)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-            while not ended.wait(0.01):
+            connection.sendall(head)
+            while not ended.wait(0.02):
                 try:
-                    connection.sendall(b" ")
+                    connection.sendall(b" " * 100)
                 except OSError:
                     return
 
@@ -150,23 +172,22 @@ def test_an_answer_that_drips_ends_at_the_deadline() -> None:
         thread = threading.Thread(target=drip, args=(listener,), daemon=True)
         thread.start()
         began = time.monotonic()
-        with pytest.raises(ASKING.UnansweredError, match="in time"):
-            ASKING.ask(f"http://127.0.0.1:{listener.getsockname()[1]}/", {}, timeout_s=0.3)
+        origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with (
+            gateside.gated("search-brave", KEY, origin),
+            pytest.raises(ASKING.UnansweredError, match="no answer within 1 s"),
+        ):
+            ASKING.ask(f"{origin}/", timeout_s=1)
         assert time.monotonic() - began < 30
         ended.set()
         thread.join()
 
 
-@pytest.mark.parametrize(
-    "fault", [http.client.IncompleteRead(b""), http.client.BadStatusLine("x"), TimeoutError()]
-)
-def test_a_broken_connection_is_no_answer(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise fault
-
-    monkeypatch.setattr(ASKING._OPENER, "open", broken)
-    with pytest.raises(ASKING.UnansweredError, match="no answer"):
-        ASKING.ask("http://127.0.0.1:1/", {}, timeout_s=1)
+def test_what_is_larger_than_the_gate_takes_is_not_sent(server: Served) -> None:
+    with gateside.gated("search-brave", KEY, server.origin) as passed:
+        with pytest.raises(ASKING.UnansweredError, match="larger") as fault:
+            ASKING.ask(server.origin, "x" * (64 * 2**20 - 1), timeout_s=30)
+        assert (fault.value.status, passed, server.asked) == (413, [], [])
 
 
 @pytest.mark.parametrize(
@@ -179,14 +200,14 @@ def test_a_broken_connection_is_no_answer(fault: Exception, monkeypatch: pytest.
 )
 def test_what_is_asked_is_the_services_form_and_the_key_stands_in_its_header_alone(
     server: Served,
-    monkeypatch: pytest.MonkeyPatch,
+    lead: Lead,
     connector: str,
     method: str,
     header: tuple[str, str],
     most: Any,
 ) -> None:
     server.answer = SHAPES[connector]
-    lead(monkeypatch, connector).search({"query": "Severn & Söhne + 1", "maxResults": 4}, Call())
+    lead(connector).search({"query": "Severn & Söhne + 1", "maxResults": 4}, Call())
     (asked,) = server.asked
     assert asked.method == method
     assert asked.headers[header[0]] == header[1]
@@ -194,7 +215,13 @@ def test_what_is_asked_is_the_services_form_and_the_key_stands_in_its_header_alo
     assert (words.get("query") or words.get("q")) == "Severn & Söhne + 1"
     assert words.get("max_results", words.get("count")) == most
     assert KEY not in str(words)
-    assert "accept-encoding" not in asked.headers or asked.headers["accept-encoding"] == "identity"
+    assert asked.headers["accept-encoding"] == "identity"
+
+
+def test_an_instance_without_a_door_is_asked_without_a_token(server: Served, lead: Lead) -> None:
+    server.answer = SHAPES["search-searxng"]
+    lead("search-searxng", key="").search({"query": "Ada"}, Call())
+    assert "authorization" not in server.asked[0].headers
 
 
 # results

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.flow, pytest.mark.slow, pytest.mark.timeout(300)]
 CORPUS = interface("web-search/v1") / "conformance" / "corpus"
 _BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "{}"\n[settings]\n{}\n'
 _AGENT = 'apiVersion = "handler.agent/v1"\ndescription = "Looks things up."\n[services]\nweb-search = "{}"\n'
+TOKEN = "canary-7d1e-of-the-door"
 ADA = ("web_search_query", "query=Ada Lovelace", "-o", "json")
 
 
@@ -36,7 +37,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, eng
             "bindings/papers.toml",
             _BINDING.format("search-local", f'documents = "{papers}"\nrescanSeconds = 0'),
         )
-        made.write("bindings/web.toml", _BINDING.format("search-searxng", f'server = "{server.origin}"'))
+        made.write("bindings/web.toml", _web(server.origin, folder))
         made.write("bindings/gone.toml", _BINDING.format("search-local", f'documents = "{folder}/nothing"'))
         mail = (
             f'server = "127.0.0.1:{box.port}"\nsecurity = "none"\nsender = "a@example.test"\nrecipients = "*"'
@@ -46,6 +47,15 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, eng
         made.start()
         yield made, server, papers
         assert box.mails == []
+
+
+def _web(origin: str, folder: Path) -> str:
+    """An instance behind a door that asks for a token."""
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(TOKEN)
+    bound = _BINDING.format("search-searxng", f'server = "{origin}"')
+    return f'{bound}[secrets]\ntoken = {{ file = "{token}" }}\n'
 
 
 def results(made: House, *words: str) -> list[dict[str, Any]]:
@@ -66,6 +76,7 @@ def test_an_agent_searches_a_folder_and_by_one_line_the_web(
     assert results(made, *ADA, "--agent", "finder")[0]["url"] == "https://en.example.org/wiki/Ada_Lovelace"
     (asked,) = server.asked
     assert (asked.path, asked.words["q"]) == ("/search", "Ada Lovelace")
+    assert asked.headers["authorization"] == f"Bearer {TOKEN}"  # by the gate: the connector never has it
     # What a setting opens is shown before it is applied.
     made.write("handler.toml", '[reconcile]\nmode = "manual"\n')
     made.handler("apply", "-y")

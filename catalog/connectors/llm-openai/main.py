@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import asking
 import completing
-from handler_connector import Failure, secret, serve
+from handler_connector import Failure, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -78,11 +78,9 @@ def _body(
 
 
 def _asked(body: dict[str, Any], timeout_s: float) -> Any:
-    key = secret("api_key")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     url = f"{os.environ['LLM_SERVER'].rstrip('/')}/chat/completions"
     try:
-        return asking.ask(url, headers, body, timeout_s=timeout_s)
+        return asking.ask(url, body, timeout_s=timeout_s)
     except asking.UnansweredError as fault:
         code = _named(fault.body) or ("too_long" if fault.status == 413 else "unavailable")
         raise Failure(code, _WORDS.get(fault.status, str(fault))) from fault

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import asking
 import results
-from handler_connector import Failure, secret, serve
+from handler_connector import Failure, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -42,7 +42,7 @@ def search(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
     }
     url = f"{ORIGIN}/res/v1/web/search?{urlencode(words)}"
     try:
-        answer = asking.ask(url, {"X-Subscription-Token": secret("api_key") or ""}, timeout_s=_TIMEOUT_S)
+        answer = asking.ask(url, timeout_s=_TIMEOUT_S)
     except asking.UnansweredError as fault:
         raise Failure("unavailable", _WORDS.get(fault.status, str(fault))) from fault
     rows = (

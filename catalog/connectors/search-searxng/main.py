@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import asking
 import results
-from handler_connector import Failure, secret, serve
+from handler_connector import Failure, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -35,11 +35,9 @@ def search(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
         "categories": os.environ.get("SEARXNG_CATEGORIES") or "general",
         "safesearch": os.environ.get("SEARXNG_SAFE_SEARCH") or "1",
     }
-    token = secret("token")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"{os.environ['SEARXNG_SERVER'].rstrip('/')}/search?{urlencode(words)}"
     try:
-        answer = asking.ask(url, headers, timeout_s=_TIMEOUT_S)
+        answer = asking.ask(url, timeout_s=_TIMEOUT_S)
     except asking.UnansweredError as fault:
         raise Failure("unavailable", _WORDS.get(fault.status, str(fault))) from fault
     found = answer.get("results") if isinstance(answer, dict) else None

@@ -1,7 +1,8 @@
 """One request to a server and its answer as JSON, bounded in bytes and time.
 
-Over the proxy that the sandbox names. No redirect is followed: the server was named, not wherever it points.
-Nothing of an answer that is not what was asked for is kept, since a server's words may hold what it was sent.
+Through the gate beside the sandbox, which adds TLS and the headers of secrets: no key is ever here. No
+redirect is followed: the server was named, not wherever it points. Nothing of an answer that is not what was
+asked for is kept, since a server's words may hold what it was sent.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 import http.client
 import json
 import time
-import urllib.error
-import urllib.request
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from handler_connector import Unsent, opened
+
+if TYPE_CHECKING:
+    import socket
 
 MOST_BYTES = 8 * 2**20
+MOST_SENT_BYTES = 64 * 2**20  # what the gate takes
 _CHUNK = 65_536
+_TOO_LARGE = 413
 
 
 class UnansweredError(Exception):
@@ -26,43 +32,42 @@ class UnansweredError(Exception):
         self.body = body
 
 
-class _Unfollowed(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:  # type: ignore[override]
-        return None
-
-
-_OPENER = urllib.request.build_opener(_Unfollowed)
-
-
-def ask(url: str, headers: dict[str, str], body: Any = None, *, timeout_s: float) -> Any:
+def ask(url: str, body: Any = None, *, timeout_s: float) -> Any:
     """The JSON value of the answer to a GET, or to a POST of ``body``; raises UnansweredError."""
-    data = None if body is None else json.dumps(body).encode()
-    about = {"Accept": "application/json", "User-Agent": "handler-connector", **headers}
-    if data is not None:
+    data = b"" if body is None else json.dumps(body).encode()
+    if len(data) > MOST_SENT_BYTES:
+        raise UnansweredError("the request is larger than the gate takes", _TOO_LARGE)
+    about = {"Accept": "application/json", "User-Agent": "handler-connector"}
+    if data:
         about["Content-Type"] = "application/json"
-    request = urllib.request.Request(url, data=data, headers=about)  # noqa: S310 - http(s), judged before
     deadline = time.monotonic() + timeout_s
+    wires: list[socket.socket] = []
+    method = "POST" if data else "GET"
     try:
-        with _OPENER.open(request, timeout=timeout_s) as answer:
-            return _value(_read(answer, deadline))
-    except urllib.error.HTTPError as fault:
-        with fault:
-            raise UnansweredError(f"HTTP {fault.code}", fault.code, _said(fault, deadline)) from None
-    except urllib.error.URLError as fault:
-        raise UnansweredError(f"no answer: {type(fault.reason).__name__}") from None
+        with opened(method, url, about, data, timeout=timeout_s, begun=wires.append) as answer:
+            if not 200 <= answer.status < 300:
+                said = _said(answer, wires[0], deadline)
+                raise UnansweredError(f"HTTP {answer.status}", answer.status, said)
+            return _value(_read(answer, wires[0], deadline))
+    except Unsent as fault:
+        raise UnansweredError(f"no answer: {fault.why}") from None
+    except TimeoutError:
+        raise UnansweredError(f"no answer within {timeout_s:.0f} s") from None
     except (OSError, http.client.HTTPException) as fault:
         raise UnansweredError(f"no answer: {type(fault).__name__}") from None
 
 
-def _read(answer: Any, deadline: float) -> bytes:
+def _read(answer: Any, wire: socket.socket, deadline: float) -> bytes:
     data = bytearray()
-    while part := answer.read1(_CHUNK):
+    while (left_s := deadline - time.monotonic()) > 0:
+        if not answer.isclosed():  # else nobody waits for it
+            wire.settimeout(left_s)
+        if not (part := answer.read1(_CHUNK)):
+            return bytes(data)
         data += part
         if len(data) > MOST_BYTES:
             raise UnansweredError("the answer is too large")
-        if time.monotonic() > deadline:
-            raise UnansweredError("the answer did not end in time")
-    return bytes(data)
+    raise TimeoutError
 
 
 def _value(data: bytes) -> Any:
@@ -72,8 +77,8 @@ def _value(data: bytes) -> Any:
         raise UnansweredError("the answer is not JSON") from None
 
 
-def _said(fault: urllib.error.HTTPError, deadline: float) -> Any:
+def _said(answer: Any, wire: socket.socket, deadline: float) -> Any:
     try:
-        return _value(_read(fault, deadline))
+        return _value(_read(answer, wire, deadline))
     except (UnansweredError, OSError, http.client.HTTPException):
         return None

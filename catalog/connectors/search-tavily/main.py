@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import asking
 import results
-from handler_connector import Failure, secret, serve
+from handler_connector import Failure, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -40,9 +40,8 @@ def search(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
         "include_answer": False,
         "include_images": False,
     }
-    headers = {"Authorization": f"Bearer {secret('api_key') or ''}"}
     try:
-        answer = asking.ask(f"{ORIGIN}/search", headers, body, timeout_s=_TIMEOUT_S)
+        answer = asking.ask(f"{ORIGIN}/search", body, timeout_s=_TIMEOUT_S)
     except asking.UnansweredError as fault:
         raise Failure("unavailable", _WORDS.get(fault.status, str(fault))) from fault
     found = answer.get("results") if isinstance(answer, dict) else None
