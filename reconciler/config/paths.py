@@ -25,7 +25,7 @@ _PASSED_OVER = re.compile(
 )
 _BESIDE = re.compile(
     r"^(?:README|LICENSE|LICENCE|NOTICE|CHANGELOG|CONTRIBUTING|SECURITY|CODEOWNERS)(?:\..*)?$"
-    r"|^(?:docs|schemas|tombi\.toml|taplo\.toml|Makefile|justfile)$",
+    r"|^(?:docs|cassettes|schemas|tombi\.toml|taplo\.toml|Makefile|justfile)$",
     re.IGNORECASE,
 )
 
