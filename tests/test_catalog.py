@@ -139,6 +139,17 @@ def test_every_connectors_settings_say_what_they_do() -> None:
         assert all(one.env and one.description for one in connector.spec.settings.values())
 
 
+def test_no_key_enters_a_sandbox_where_a_header_is_all_that_it_is_for() -> None:
+    slots: dict[str, str | None] = {}
+    for folder in CONNECTORS:
+        connector = shipped().inventory.connector(folder.name)
+        assert connector is not None
+        for name, slot in connector.spec.secret_slots.items():
+            slots[f"{folder.name}.{name}"] = slot.header
+    assert {name for name, header in slots.items() if header is None} == {"email-smtp.password"}  # no HTTP
+    assert "ocr-mistral.api_key" in slots
+
+
 def test_the_example_configuration_is_admitted_without_a_problem_anywhere() -> None:
     judged = admission(tree(EXAMPLE).files)
     assert [(str(one.at), one.code, one.what) for one in judged.problems] == []

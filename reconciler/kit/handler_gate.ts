@@ -16,9 +16,12 @@ export type Sending = {
   /** The call that it serves: given up with it. Without one it is a request of the connector's own. */
   call?: Call;
   signal?: AbortSignal;
+  /** How many bytes the answer's body may have; the gate hands on 1 GiB at most. */
+  most?: number;
 };
 
 const OURS = ["host", "content-length", "transfer-encoding", "connection", "x-handler-call"];
+const HEAD_BYTES = 131_072; // more than a head has
 const BARE = [101, 204, 205, 304];
 
 /** Nothing was sent, or nothing handed on: `cause` is a word ("unlisted", "tls", "echo"), `message` a sentence. */
@@ -45,7 +48,7 @@ export async function request(method: string, url: string, more: Sending = {}): 
   try {
     signal.throwIfAborted(); // meanwhile
     await sent(wire, said);
-    return answered(await received(wire), method);
+    return answered(await received(wire, more.most), method, more.most);
   } catch (fault) {
     signal.throwIfAborted();
     throw fault;
@@ -97,18 +100,24 @@ async function sent(wire: Deno.Conn, parts: Uint8Array[]): Promise<void> {
   }
 }
 
-async function received(wire: Deno.Conn): Promise<Uint8Array<ArrayBuffer>> {
+async function received(wire: Deno.Conn, most = Infinity): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
   const room = new Uint8Array(65_536);
+  let all = 0;
   try {
-    for (let size = await wire.read(room); size !== null; size = await wire.read(room)) parts.push(room.slice(0, size));
+    for (let size = await wire.read(room); size !== null; size = await wire.read(room)) {
+      parts.push(room.slice(0, size));
+      all += size;
+      if (all > 6 * most + HEAD_BYTES) throw long(most); // a byte in a chunk of its own takes six
+    }
   } catch (fault) {
+    if (fault instanceof Unsent) throw fault;
     if (!(fault instanceof Deno.errors.ConnectionReset)) throw broken(fault);
   }
   return joined(parts);
 }
 
-function answered(data: Uint8Array<ArrayBuffer>, method: string): Response {
+function answered(data: Uint8Array<ArrayBuffer>, method: string, most = Infinity): Response {
   const end = ended(data);
   if (end < 0) throw broken();
   const [first, ...lines] = text(data.subarray(0, end)).split("\r\n");
@@ -122,6 +131,7 @@ function answered(data: Uint8Array<ArrayBuffer>, method: string): Response {
   const body = isBare ? null : whole(data.subarray(end + 4), headers);
   const cause = headers.get("x-handler-refused");
   if (cause) throw new Unsent(cause, text(body ?? new Uint8Array()).trim());
+  if (body && body.length > most) throw long(most);
   for (const name of ["content-length", "transfer-encoding", "connection"]) headers.delete(name);
   try {
     return new Response(body, { status, headers });
@@ -152,6 +162,10 @@ function ended(data: Uint8Array): number {
     if (data[at + 1] === 10 && data[at + 2] === 13 && data[at + 3] === 10) return at;
   }
   return -1;
+}
+
+function long(most: number): Unsent {
+  return new Unsent("bytes", `the answer has more than ${most} bytes`);
 }
 
 function broken(fault?: unknown): Unsent {

@@ -1,13 +1,14 @@
 """ocr-mistral in its real sandbox, against a local server that answers as Mistral's API is documented to.
 
-The connector asks ``api.mistral.ai`` through the proxy, by https, as it would anywhere; the proxy is handed a
-resolver and a dialler that lead to the local server, and the sandbox a certificate authority of the test's.
+The connector asks ``api.mistral.ai`` through the gate, by https, as it would anywhere; the gate is handed a
+resolver and a dialler that lead to the local server, and a certificate authority of the test's to trust.
 """
 
 import asyncio
 import json
 import os
 import shutil
+import socket
 import ssl
 import sys
 import time
@@ -15,7 +16,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from reconciler.control.journal import Journal
-from reconciler.control.leaving import Leaving
-from reconciler.egress.proxy import Proxy, Streams, dialled
-from reconciler.model.recipes import Pinned, SandboxPolicy, SecretUse, folder_digest
+from reconciler.egress.gate import Ask, Gate, Passage, Slots, Verdicted
+from reconciler.egress.reaching import Streams, dialled
+from reconciler.model.hosts import Allow
+from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
 from reconciler.model.resources import Connector
-from reconciler.runtime import host, sandbox
+from reconciler.runtime.gating import Gated
 from tests.kit.house import FIXTURES, ROOT
 from tests.runtime.rig import Line, Rig, rig
 
@@ -112,10 +112,17 @@ FAULTS: dict[str, tuple[Callable[[], bytes | None], str, str]] = {
         "a page without text",
     ),
     "a list": (lambda: replied(200, b"[1]"), "unavailable", "no pages"),
-    "half an answer": (lambda: replied(200, json.dumps(ANSWER).encode())[:-20], "unavailable", "broke off"),
+    "half an answer": (lambda: replied(200, json.dumps(ANSWER).encode())[:-20], "unavailable", "no answer"),
+    "half a long answer": (lambda: huge()[: -8 * MIB], "unavailable", "the answer broke off"),
     "a huge answer": (huge, "unavailable", "more than 8388608 bytes"),
-    "no HTTP": (lambda: b"garbage " + QUOTED.encode() + b"\r\n\r\n", "unavailable", "cannot be reached"),
-    "hanging up": (lambda: b"", "unavailable", "cannot be reached"),
+    "no HTTP": (lambda: b"garbage " + QUOTED.encode() + b"\r\n\r\n", "unavailable", "is no HTTP"),
+    "hanging up": (lambda: b"", "unavailable", "no answer"),
+    "an echo": (lambda: replied(200, json.dumps({"pages": [KEY]}).encode()), "unavailable", "held a secret"),
+    "a compressed answer": (
+        lambda: replied(200, b"x", "content-encoding: gzip"),
+        "unavailable",
+        "is encoded",
+    ),
     "silence": (lambda: None, "unavailable", "no answer within 4 s"),
 }
 
@@ -180,7 +187,7 @@ class Stand:
     vendor: Vendor
     line: Line
     inbox: int
-    journal: Path
+    passed: list[Passage]
 
     async def extract(self, data: bytes, **more: Any) -> dict[str, Any]:
         blob = f"f{time.monotonic_ns()}"
@@ -202,9 +209,6 @@ class Stand:
     def log(self) -> str:
         return "".join(path.read_text() for path in (self.made.base / "state" / "logs").iterdir())
 
-    def attempts(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.journal.read_text().splitlines()]
-
 
 def policy() -> tuple[Connector, SandboxPolicy]:
     spec = Connector.model_validate(tomli.loads((FOLDER / "connector.toml").read_text()))
@@ -212,11 +216,12 @@ def policy() -> tuple[Connector, SandboxPolicy]:
 
 
 @asynccontextmanager
-async def standing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stand]:
+async def standing(folder: Path) -> AsyncIterator[Stand]:
     authority, context = certificates(folder)
-    trusted = sandbox.Need(mounts=((str(authority), "/etc/ssl/cert.pem"),))
-    monkeypatch.setattr(host, "certificates", lambda: trusted)
-    vendor, journal = Vendor(), Journal(folder, time.time)
+    trust = ssl.create_default_context(cafile=authority)
+    vendor = Vendor()
+    passed: list[Passage] = []
+    closing: list[asyncio.Task[None]] = []
     server = await asyncio.start_server(vendor.serve, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
 
@@ -232,9 +237,23 @@ async def standing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     key.write_text(KEY + "\n")
     key.chmod(0o600)
     spec, allowed = policy()
+    header = spec.secret_slots["api_key"].header
     files = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
-    leaving = Leaving(journal, partial(Proxy, resolve=resolve, dial=dial))
-    async with rig(way_out=leaving.serve) as made:
+
+    async def may(ask: Ask) -> Verdicted:
+        return Verdicted(go=bool(ask.call))  # each request serves a call, and says whose
+
+    async def no_proxy(recipe: object, listener: socket.socket) -> Callable[[], None]:
+        listener.close()
+        return lambda: None
+
+    def gate(recipe: Recipe, listener: socket.socket, gated: Gated) -> Callable[[], None]:
+        slots, loop = Slots.of(gated.filled), asyncio.get_running_loop()
+        made = Gate(Allow(recipe.egress), slots, may, passed.append, b"k" * 32, trust, resolve, dial)
+        closing.append(loop.create_task(made.start(listener)))
+        return lambda: closing.append(loop.create_task(made.close()))
+
+    async with rig(way_out=no_proxy, gate=gate) as made:
         name = await made.declare(
             "ocr-mistral",
             Pinned(folder_digest(files), files),
@@ -243,27 +262,26 @@ async def standing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
             egress=spec.egress,
             sandbox=allowed,
             settings=(("MISTRAL_OCR_MODEL", "mistral-ocr-latest"), ("OCR_TIMEOUT_SECONDS", "4")),
-            secrets=(SecretUse("api_key", "file", (str(key),), "MISTRAL_API_KEY", "file"),),
+            secrets=(SecretUse("api_key", "file", (str(key),), None, "gate", header),),
             ready_timeout_s=60,
         )
         endpoint, line = await made.open(name)
-        yield Stand(made, vendor, line, endpoint.inbox, folder / "egress.jsonl")
+        yield Stand(made, vendor, line, endpoint.inbox, passed)
+    await asyncio.gather(*closing)
     server.close()
-    journal.close()
 
 
 def test_it_asks_as_documented_answers_in_the_interfaces_words_and_maps_every_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     async def story() -> None:
-        async with standing(tmp_path, monkeypatch) as stand:
+        async with standing(tmp_path) as stand:
             await succeeds(stand)
             await refuses_what_nobody_reads(stand)
             await maps_every_failure(stand)
             assert KEY not in stand.log()
             assert QUOTED not in stand.log()
-            reached = {(line["target"], line["verdict"]) for line in stand.attempts()}
-            assert reached == {(f"{HOST}:443", "allowed")}
+            assert {one.origin for one in stand.passed} == {f"https://{HOST}:443"}
 
     asyncio.run(story())
 
@@ -315,8 +333,10 @@ def test_it_trusts_no_server_that_this_machine_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with standing(tmp_path, monkeypatch) as stand:
-            assert await stand.failed(PNG) == ("unavailable", "api.mistral.ai cannot be reached")
+        async with standing(tmp_path) as stand:
+            code, words = await stand.failed(PNG)
+            assert code == "unavailable"
+            assert "is not who it should be: its certificate is not accepted" in words
             assert stand.vendor.dialled == [("93.184.216.34", 443)]
             assert stand.vendor.heard == []
 

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ async function all(args: Record<string, unknown>, call: Call): Promise<Record<st
   found.own = await sent("POST", `${at}/own#not-sent`, own);
   found.large = await sent("PUT", `${at}/large`, { body: new Uint8Array(300_000), call });
   found.long = ((await sent("GET", `${at}/long`, { call })) as string[])[1]?.length;
+  found.most = ((await sent("GET", `${at}/long`, { call, most: 200_000 })) as string[])[1]?.length;
+  found.more = await sent("GET", `${at}/long`, { call, most: 199_999 });
+  found.endless = await sent("GET", `${at}/endless`, { call, most: 1000 });
   found.head = await sent("HEAD", `${at}/head`, { call });
   found.echo = await sent("GET", `${at}/echo`, { call });
   found.half = await sent("GET", `${at}/half`, { call });
@@ -70,6 +74,12 @@ class More(Origin):
         body = {b"/echo": VALUE.encode(), b"/long": b"x" * 200_000}.get(path, b"done " + path)
         if path == b"/silent":
             await reader.read(1)
+        elif path == b"/endless":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+            with suppress(ConnectionError):
+                while True:
+                    writer.write(bytes(65_536))
+                    await writer.drain()
         elif path == b"/long":
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             writer.write(b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
@@ -105,7 +115,9 @@ def test_a_script_sends_through_the_gate_and_never_holds_the_secret(
     assert found.pop("half")[0] == "answer"
     assert found == {
         "own": [200, "done /own", ""], "large": [200, "done /large", ""], "long": 200_000,
-        "head": [200, "", ""], "hidden": [200, "done /plain", ""],
+        "most": 200_000, "more": ["bytes", "the answer has more than 199999 bytes"],
+        "endless": ["bytes", "the answer has more than 1000 bytes"], "head": [200, "", ""],
+        "hidden": [200, "done /plain", ""],
         "echo": ["echo", "the answer held a secret that the gate had added"],
         "other": ["call", "the call that the request says to serve does not run"],
         "unlisted": ["unlisted", "evil.example.com:443 is not on the list of what may be reached"],

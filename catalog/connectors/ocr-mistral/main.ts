@@ -1,5 +1,5 @@
 /** ocr/v1 by Mistral's OCR API: one request a call, nothing repeated, no word of the service handed on. */
-import { type Arguments, type Call, Failure, type InputFile, secret, serve } from "handler_connector";
+import { type Arguments, type Call, Failure, type InputFile, request, serve, Unsent } from "handler_connector";
 import { type Media, mediaOf } from "./formats.ts";
 import { pagesOf } from "./pages.ts";
 
@@ -14,8 +14,7 @@ async function extract(args: Arguments, call: Call): Promise<Arguments> {
   if (Array.isArray(args.languages)) known(args.languages.map(String));
   const data = await (args.path as InputFile).read();
   const media = mediaOf(data);
-  const signal = AbortSignal.any([call.signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  const answer = await asked(media, data, signal);
+  const answer = await asked(media, data, call);
   return { pages: pagesOf(answer) };
 }
 
@@ -27,27 +26,26 @@ function known(codes: string[]): void {
   }
 }
 
-/** The service's answer, parsed; Failure for everything that is none. */
-async function asked(media: Media, data: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<unknown> {
-  const key = secret("api_key");
-  if (!key) throw new Failure("unavailable", "the slot api_key is not filled");
+/** The service's answer, parsed; Failure for everything that is none. The gate adds the key on the way. */
+async function asked(media: Media, data: Uint8Array<ArrayBuffer>, call: Call): Promise<unknown> {
   let response: Response;
   try {
-    response = await fetch(URL, {
-      method: "POST",
-      headers: { "authorization": `Bearer ${key}`, "content-type": "application/json", "accept": "application/json" },
+    response = await request("POST", URL, {
+      headers: { "content-type": "application/json", "accept": "application/json" },
       body: JSON.stringify({ model: MODEL, document: document(media, data), include_image_base64: false }),
-      redirect: "manual",
-      signal,
+      call,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      most: MAX_ANSWER_BYTES,
     });
   } catch (fault) {
     throw new Failure("unavailable", unreached(fault));
   }
-  if (response.status !== 200) {
-    await response.body?.cancel();
-    throw refused(response.status);
+  if (response.status !== 200) throw refused(response.status);
+  try {
+    return await response.json();
+  } catch {
+    throw new Failure("unavailable", "the answer is not JSON");
   }
-  return await parsed(response);
 }
 
 function document(media: Media, data: Uint8Array<ArrayBuffer>): Record<string, string> {
@@ -57,11 +55,12 @@ function document(media: Media, data: Uint8Array<ArrayBuffer>): Record<string, s
     : { type: "image_url", image_url: url };
 }
 
-/** Why there is no answer, in words of ours: a fault of `fetch` may quote what was sent. */
-function unreached(fault: unknown, otherwise = "api.mistral.ai cannot be reached"): string {
+/** Why there is no answer, in words of ours or the gate's, which quote nothing that was sent or said. */
+function unreached(fault: unknown): string {
+  if (fault instanceof Unsent) return `no answer: ${fault.message}`;
   const name = fault instanceof Error ? fault.name : "";
   if (name === "TimeoutError") return `no answer within ${TIMEOUT_MS / 1000} s`;
-  return name === "AbortError" ? "nobody waits for it any more" : otherwise;
+  return name === "AbortError" ? "nobody waits for it any more" : "api.mistral.ai cannot be reached";
 }
 
 function refused(status: number): Failure {
@@ -81,27 +80,5 @@ function refused(status: number): Failure {
       return new Failure("unavailable", "the service takes no more for now: a quota or a rate is used up (429)");
     default:
       return new Failure("unavailable", `the service answered ${status}`);
-  }
-}
-
-/** The body as JSON, read no further than an answer may be long. */
-async function parsed(response: Response): Promise<unknown> {
-  const parts: Uint8Array<ArrayBuffer>[] = [];
-  let size = 0;
-  try {
-    for await (const part of response.body ?? []) {
-      size += part.length;
-      if (size > MAX_ANSWER_BYTES) {
-        throw new Failure("unavailable", `the answer has more than ${MAX_ANSWER_BYTES} bytes`);
-      }
-      parts.push(part);
-    }
-  } catch (fault) {
-    throw fault instanceof Failure ? fault : new Failure("unavailable", unreached(fault, "the answer broke off"));
-  }
-  try {
-    return JSON.parse(await new Blob(parts).text());
-  } catch {
-    throw new Failure("unavailable", "the answer is not JSON");
   }
 }
