@@ -15,7 +15,7 @@ from reconciler.model.problems import Problem, Severity, Span
 from reconciler.model.resources import Connector, Interface
 
 _MOST = 2**20  # bytes of a file that is looked through; larger ones are an engine's data
-_CODES = {Connector: "C225", Interface: "I255"}
+CODES = {Connector: "C225", Interface: "I255"}
 
 
 def no_file_holds_a_secret(
@@ -29,7 +29,7 @@ def no_file_holds_a_secret(
         text = _text(data)
         for offset, word in secretlike.shapes(text):
             yield Problem(
-                code=_CODES[type(resource.spec)],
+                code=CODES[type(resource.spec)],
                 what=f"here stands what looks like {word}",
                 why="the folder is committed and shared, and is mounted where the connector runs",
                 mend="have it replaced where it was issued, and give it by a binding's [secrets]; "

@@ -21,6 +21,12 @@ _UNUSUAL = re.compile(r"[^\x20-\x7e\n\t]")
 _MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<matter>.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"^(?P<key>[A-Za-z_-]+):[ \t]*(?P<value>.*?)[ \t\r]*$")
 _BLOCK = re.compile(r"[>|][+-]?")  # YAML's block scalars: the text stands on the lines below
+_OWN = ("interface.toml", "tools.json")
+_UNWRITTEN = re.compile(  # what the drafts of `handler new interface` say; a test holds the two together
+    r"^- When …$|What it does, in one sentence that a model reads\."
+    r"|What \S+ is good for, and when to use the \S+ tool\.|What an agent gets from \S+, in one sentence",
+    re.MULTILINE,
+)
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters that show nothing
 _SELECTORS = ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x180B, 0x180F))
 _EMOJI = frozenset("\ufe0e\ufe0f")  # as text, as a picture
@@ -142,7 +148,30 @@ def skill_names_every_error(view: View, interface: Resource[Interface]) -> Itera
         )
 
 
-RULES = (contract_texts_are_visible, skill_is_there, skills_read_as_written, skill_names_every_error)
+def texts_are_ones_own(view: View, interface: Resource[Interface]) -> Iterator[Problem]:
+    """A lint: a model reads what stands there, also what ``handler new interface`` left to be written."""
+    for path, data in sorted(inside(interface).items()):
+        text = data.decode(errors="replace") if path in _OWN or path.endswith("/SKILL.md") else ""
+        if left := _UNWRITTEN.search(text):
+            line = text.count("\n", 0, left.start()) + 1
+            yield Problem(
+                code="I235",
+                what=f"here stand the words of an empty draft: {quoted(left[0])}",
+                why="a model reads them as they are",
+                mend="write what a model should know",
+                at=Span(whole_path(interface, path), line, left.start() - text.rfind("\n", 0, left.start())),
+                about=interface.ref,
+                severity=Severity.WARNING,
+            )
+
+
+RULES = (
+    contract_texts_are_visible,
+    skill_is_there,
+    skills_read_as_written,
+    skill_names_every_error,
+    texts_are_ones_own,
+)
 
 
 def front_matter(text: str) -> Mapping[str, str]:

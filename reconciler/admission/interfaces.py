@@ -43,6 +43,10 @@ def judged(view: View, interface: Resource[Interface]) -> Judged:
         found += of_tools
     if contract is not None:
         found += enough(suites.problems(interface, listed_tools))
+    locked = view.locked(interface.layer, interface.ref.name)
+    if locked is not None and locked.digest == f"sha256:{interface.digest}":
+        # No byte of it can be mended any more; only of a leaked key something can still be done.
+        found = [one for one in found if one.severity is Severity.ERROR or one.code in companions.CODES.values()]
     return Judged(tuple(found), None if refuses(found) else contract)
 
 

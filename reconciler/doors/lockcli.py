@@ -20,17 +20,18 @@ def _lock() -> None:
 @_lock.command("add")
 @click.argument("ref")
 @click.option("--reviewer", default="", help="Who reviewed what a model reads (default: git's user.email).")
+@click.option("--despite-warnings", is_flag=True, help="Publish what validate has warnings about.")
 @click.pass_obj
-def _lock_add(settings: usage.Settings, ref: str, reviewer: str) -> int:
+def _lock_add(settings: usage.Settings, ref: str, reviewer: str, despite_warnings: bool) -> int:  # noqa: FBT001 - click's way
     """Publish REF, like ocr/v1: from then on its files never change.
 
     On a terminal it first shows what a model will read, and asks; --no-input publishes without.
 
-    Exit: 0 published, 1 it is refused, or published with other files.
+    Exit: 0 published, 1 it is refused, warned about, or published with other files.
     """
     from reconciler.doors import locking
 
-    return locking.run(settings, ref, reviewer)
+    return locking.run(settings, ref, reviewer, despite_warnings=despite_warnings)
 
 
 @_lock.command("review")

@@ -24,8 +24,11 @@ _GIT_S = 5.0
 _FILE = "handler.lock"
 
 
-def run(settings: usage.Settings, reference: str, reviewer: str) -> int:
-    """Publish one version of the configuration; 0 published, 1 it is refused or was published otherwise."""
+def run(settings: usage.Settings, reference: str, reviewer: str, *, despite_warnings: bool = False) -> int:
+    """Publish one version of the configuration; 0 published, 1 it is refused or was published otherwise.
+
+    What is told as a warning about a version can be mended before it is frozen alone, so it has to be waived.
+    """
     ref = _parsed(reference)
     look = offline.look(folders.configuration(settings.config))
     inventory = look.admission.inventory
@@ -40,6 +43,9 @@ def run(settings: usage.Settings, reference: str, reviewer: str) -> int:
         return _there(there, entry)
     if found := look.admission.refused.get(interface.ref):
         return _refused(settings, look, found)
+    warnings = tuple(one for one in look.admission.problems if one.about == interface.ref)
+    if warnings and not despite_warnings:
+        return _warned(settings, look, warnings)
     entry = replace(entry, reviewed_by=entry.reviewed_by or _reviewer(look))
     if not _agreed(settings, look, interface):
         sys.stderr.write("handler: nothing was published\n")
@@ -134,6 +140,16 @@ def _refused(settings: usage.Settings, look: offline.Look, found: tuple[Problem,
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     sys.stdout.write(problems.text(found, look.admission.inventory, paint))
     sys.stderr.write("handler: nothing was published, since the version is refused\n")
+    return 1
+
+
+def _warned(settings: usage.Settings, look: offline.Look, found: tuple[Problem, ...]) -> int:
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    sys.stdout.write(problems.text(found, look.admission.inventory, paint))
+    sys.stderr.write(
+        "handler: nothing was published: no byte of a published version can be mended. "
+        "Mend it now, or add --despite-warnings\n"
+    )
     return 1
 
 

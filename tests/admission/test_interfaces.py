@@ -408,6 +408,15 @@ FILES = [
         warning=True,
     ),
     lock(
+        "I235",
+        typed(SKILL, "On unsupported_format say so and stop.", "On unsupported_format stop.\n\n- When …\n"),
+        SKILL,
+        "",
+        "here stand the words of an empty draft: '- When …'",
+        "write what a model should know",
+        warning=True,
+    ),
+    lock(
         "I234",
         build.interface() | {SKILL: b"\xff\xfe"},
         SKILL,
@@ -640,13 +649,15 @@ def test_the_contract_of_the_seed_is_admitted_with_a_warning_for_its_missing_bou
         "properties": {"pages": {"type": "array", "items": page}},
         "$defs": {"block": block},
     }
-    admission = build.judge(build.interface(tools=[seed]), lock=("ocr/v1",))
+    admission = build.judge(build.interface(tools=[seed]))
     assert not build.errors(admission)
     assert [problem.what for problem in admission.problems] == [
         "no bound is set for languages",
         "no bound is set for block.text, pages, pages[].blocks and pages[].text",
     ]
-    assert list(admission.contracts)
+    frozen = build.judge(build.interface(tools=[seed]), lock=("ocr/v1",))
+    assert list(frozen.contracts)
+    assert frozen.problems == ()  # no byte of it can be mended any more
 
 
 MAP = {"type": "object", "additionalProperties": {"type": "number"}}

@@ -228,7 +228,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
     with house(tmp_path_factory.mktemp("matrix")) as made, ThreadPoolExecutor() as pool:
         commands = [(column, pool.submit(column.command)) for column in COLUMNS]  # installed meanwhile
         furnish(made)
-        made.handler("lock", "add", "drill/v1")
+        made.handler("lock", "add", "drill/v1", "--despite-warnings")
         made.start()
         made.handler("apply", "--wait")
         found = Reports(made)

@@ -59,7 +59,12 @@ def test_a_published_version_is_never_touched_and_a_draft_is(world: World, confi
     folder = copy_interface(config)
     file = folder / "interface.toml"
     file.write_bytes(file.read_bytes().replace(b"version = 1", b"version   =   1"))
-    assert world.handler("lock", "add", "scan/v1", "--reviewer", "a@example.org", "-c", "config").code == 0
+    assert (
+        world.handler(
+            "lock", "add", "scan/v1", "--despite-warnings", "--reviewer", "a@example.org", "-c", "config"
+        ).code
+        == 0
+    )
     before = _files(folder)
     ran = world.handler("fmt", "-c", "config")
     assert (ran.code, ran.out) == (0, "agents/clerk.toml\n")

@@ -78,7 +78,7 @@ def test_of_a_later_version_the_difference_is_shown(world: World, config: Path) 
 
 
 def test_a_change_of_one_byte_is_named_by_validate_and_by_the_check(world: World, config: Path) -> None:
-    assert lock(world, "add", "count/v1", "--reviewer", "ada")[0] == 0
+    assert lock(world, "add", "count/v1", "--despite-warnings", "--reviewer", "ada")[0] == 0
     assert lock(world, "check") == (0, "", "1 version published, and as published\n")
     file = config / "interfaces/count/v1/tools.json"
     file.write_bytes(file.read_bytes().replace(b"Counts the words", b"Counts the Words"))
@@ -88,7 +88,7 @@ def test_a_change_of_one_byte_is_named_by_validate_and_by_the_check(world: World
 
 
 def test_an_entry_that_was_published_at_a_commit_may_not_change_or_go(world: World, config: Path) -> None:
-    assert lock(world, "add", "count/v1", "--reviewer", "ada")[0] == 0
+    assert lock(world, "add", "count/v1", "--despite-warnings", "--reviewer", "ada")[0] == 0
     git(config, "init", "-q", "-b", "main")
     git(config, "add", "-A")
     git(config, "commit", "-qm", "published")
@@ -99,7 +99,9 @@ def test_an_entry_that_was_published_at_a_commit_may_not_change_or_go(world: Wor
     code, out, _ = lock(world, "check", "--since", "main")
     assert code == 1
     assert "I303: count/v1 was published at 'main', and its entry is gone" in out
-    assert lock(world, "add", "count/v1", "--reviewer", "ada")[0] == 0  # published anew, as if it were new
+    assert (
+        lock(world, "add", "count/v1", "--despite-warnings", "--reviewer", "ada")[0] == 0
+    )  # published anew, as if it were new
     assert lock(world, "check")[0] == 0
     code, out, _ = lock(world, "check", "--since", "main")
     assert code == 1
@@ -110,10 +112,10 @@ def test_an_entry_that_was_published_at_a_commit_may_not_change_or_go(world: Wor
 
 
 def test_an_older_lock_gets_the_names_of_its_files(world: World, config: Path) -> None:
-    assert lock(world, "add", "count/v1", "--reviewer", "ada")[0] == 0
+    assert lock(world, "add", "count/v1", "--despite-warnings", "--reviewer", "ada")[0] == 0
     file = config / "handler.lock"
     whole = file.read_text()
     file.write_text(whole.partition('\n[interfaces."count/v1".files]')[0])
     assert lock(world, "check")[0] == 0
-    assert "published already" in lock(world, "add", "count/v1")[2]
+    assert "published already" in lock(world, "add", "count/v1", "--despite-warnings")[2]
     assert file.read_text() == whole

@@ -161,3 +161,13 @@ def test_there_is_nothing_to_convert_and_nothing_is_written(world: World, config
     assert (ran.code, ran.out) == (2, "")
     assert "there is nothing at" in ran.err
     assert _files(config) == before
+
+
+def test_the_words_of_an_empty_draft_are_warned_about_in_each_text_that_a_model_reads(
+    world: World, config: Path
+) -> None:
+    assert world.handler("new", "interface", "web-search/v3", "-c", "config").code == 0
+    said = world.handler("validate", "config").out
+    folder = "interfaces/web-search/v3"
+    for file in ("interface.toml", "tools.json", "skills/web-search/SKILL.md"):
+        assert any("I235" in line for line in said.splitlines() if line.startswith(f"{folder}/{file}:")), said

@@ -149,31 +149,55 @@ def copy_interface(config: Path) -> Path:
 
 def test_publishing_freezes_a_version(world: World, config: Path) -> None:
     folder = copy_interface(config)
-    ran = world.handler("lock", "add", "scan/v1", "--reviewer", "ada@example.org", "-c", "config")
+    ran = world.handler(
+        "lock", "add", "scan/v1", "--despite-warnings", "--reviewer", "ada@example.org", "-c", "config"
+    )
     assert ran.code == 0, ran.out + ran.err
     written = (config / "handler.lock").read_bytes()
     (entry,) = locks.read(written).entries.values()
     assert (entry.ref, entry.reviewed_by) == ("scan/v1", "ada@example.org")
     assert ran.out == f"scan/v1 {entry.digest}\n"
     assert world.handler("validate", "config").code == 0
-    assert world.handler("lock", "add", "scan/v1", "-c", "config").code == 0
+    assert world.handler("lock", "add", "scan/v1", "--despite-warnings", "-c", "config").code == 0
     (folder / "interface.toml").write_bytes((folder / "interface.toml").read_bytes() + b"# edit\n")
-    again = world.handler("lock", "add", "scan/v1", "-c", "config")
+    again = world.handler("lock", "add", "scan/v1", "--despite-warnings", "-c", "config")
     assert again.code == 1
     assert (config / "handler.lock").read_bytes() == written
+
+
+def test_what_is_warned_about_is_published_only_where_one_says_so_and_then_told_no_more(
+    world: World, config: Path
+) -> None:
+    skill = copy_interface(config) / "skills/scan/SKILL.md"
+    skill.write_text(
+        skill.read_text().replace("unsupported_format", "other").replace("\n## ", "\n- When …\n\n## ", 1)
+    )
+    add = ("lock", "add", "scan/v1", "--reviewer", "ada@example.org", "-c", "config")
+    ran = world.handler(*add)
+    assert ran.code == 1
+    assert "I233" in ran.out
+    assert "I235" in ran.out
+    assert "--despite-warnings" in ran.err
+    assert not (config / "handler.lock").exists()
+    assert world.handler(*add, "--despite-warnings").code == 0
+    assert "I23" not in world.handler("validate", "config").out
 
 
 def test_nobody_publishes_without_a_name(world: World, config: Path) -> None:
     copy_interface(config)
     surroundings = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "USER": "somebody"}
     for name in ([], ["--reviewer", " "]):
-        ran = world.handler("lock", "add", "scan/v1", "-c", "config", *name, **surroundings)
+        ran = world.handler(
+            "lock", "add", "scan/v1", "--despite-warnings", "-c", "config", *name, **surroundings
+        )
         assert (ran.code, ran.out) == (2, "")
         assert "add --reviewer NAME" in ran.err
     assert not (config / "handler.lock").exists()
     known = config / "gitconfig"
     known.write_text("[user]\nemail = ada@example.org\n")
-    ran = world.handler("lock", "add", "scan/v1", "-c", "config", GIT_CONFIG_GLOBAL=str(known))
+    ran = world.handler(
+        "lock", "add", "scan/v1", "--despite-warnings", "-c", "config", GIT_CONFIG_GLOBAL=str(known)
+    )
     assert ran.code == 0
     assert "reviewed by ada@example.org" in ran.err
 

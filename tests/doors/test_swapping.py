@@ -24,7 +24,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = World(tmp_path_factory.mktemp("world"))
     made.config.mkdir()
     promised.lay(made.config, settings="settings.wrong = true\n")
-    assert made.handler("-c", "config", "lock", "add", "count/v1", "--reviewer", "ada").code == 0
+    assert (
+        made.handler(
+            "-c", "config", "lock", "add", "count/v1", "--despite-warnings", "--reviewer", "ada"
+        ).code
+        == 0
+    )
     (made.config / "bindings/right.toml").write_text(CONNECTOR)
     far = made.config / "connectors/far"
     far.mkdir()

@@ -302,7 +302,7 @@ def made(
         place.write("interfaces/probe/v1/skills/probe/SKILL.md", SKILL)
         cases = CASE.format("probe_do") + CASE.format("probe_file")
         place.write("interfaces/probe/v1/conformance/cases.toml", cases)
-        place.handler("lock", "add", "probe/v1")
+        place.handler("lock", "add", "probe/v1", "--despite-warnings")
         canaries = Canaries(place, folder, echo[0])
         place.env["CREDENTIALS_DIRECTORY"] = str(folder)
         ways = [("file", "fd"), ("command", "file"), ("env", "env")]

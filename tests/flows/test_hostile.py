@@ -151,7 +151,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             made.write(f"agents/{name}.toml", AGENT.format(name=name, inbox=made.inbox))
         made.write("bindings/acme-hog.toml", f"{BINDING}memoryBytes = 100_000_000\n")
         made.write("agents/hog.toml", AGENT.format(name="hog", inbox=made.inbox))
-        made.handler("lock", "add", "probe/v1")
+        made.handler("lock", "add", "probe/v1", "--despite-warnings")
         made.start()
         made.handler("apply", "--wait")
         yield made

@@ -126,7 +126,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             'apiVersion = "handler.agent/v1"\n'
             f'services = {{ copy = "copy-plain" }}\nscope = ["{made.inbox}"]\n',
         )
-        made.handler("lock", "add", "copy/v1")
+        made.handler("lock", "add", "copy/v1", "--despite-warnings")
         made.start()
         made.handler("apply", "--wait")
         yield made

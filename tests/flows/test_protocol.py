@@ -91,7 +91,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         made.write("bindings/acme.toml", BINDING)
         made.write("agents/greedy.toml", AGENT.format(more=""))
         made.write("agents/modest.toml", AGENT.format(more='models = ["huge", "large"]'))
-        made.handler("lock", "add", "talk/v1")
+        made.handler("lock", "add", "talk/v1", "--despite-warnings")
         made.start()
         made.handler("apply", "--wait")
         yield made

@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             made.write("interfaces/probe/v1/skills/probe/SKILL.md", SKILL)
             cases = CASE.format("probe_do") + CASE.format("probe_file")
             made.write("interfaces/probe/v1/conformance/cases.toml", cases)
-            made.handler("lock", "add", "probe/v1")
+            made.handler("lock", "add", "probe/v1", "--despite-warnings")
             assert servers.stdout is not None
             for name, port in zip(("sdk", "odd", "new"), servers.stdout.readline().split(), strict=True):
                 folder = f"connectors/acme-{name}"

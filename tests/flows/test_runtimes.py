@@ -101,7 +101,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         made.write(
             "interfaces/probe/v1/conformance/cases.toml", CASE.format("probe_do") + CASE.format("probe_file")
         )
-        made.handler("lock", "add", "probe/v1")
+        made.handler("lock", "add", "probe/v1", "--despite-warnings")
         made.start()
         yield made
         assert made.stop() == 0

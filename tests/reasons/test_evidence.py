@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> Iterator[House]:
             'apiVersion = "handler.agent/v1"\nservices = { count = "mine" }\n'
             f'scope = [{{ path = "{made.inbox}", access = "write" }}]\n',
         )
-        made.handler("lock", "add", "count/v1", "--reviewer", "ada")
+        made.handler("lock", "add", "count/v1", "--despite-warnings", "--reviewer", "ada")
         (made.inbox / "text.txt").write_text("a few words")
         yield made
 
