@@ -29,6 +29,7 @@ _EGRESS = "egress.jsonl"
 _EGRESS_A_SECOND = 50  # a program that tries again and again has made itself clear
 _EVENTS_BYTES = 8 * 2**20
 _REPEAT_S = 30.0
+_AT_ONCE = 2  # that it happened again is news, too
 _FORGET_S = 3600.0  # words not heard for an hour are news again
 _REMEMBERED = 4096  # different events whose repeats are counted
 _REASONS = {"ready": "Running", "idle": "Idle", "draining": "Draining", "failed": "ReconcileError"}
@@ -43,6 +44,8 @@ def _became(seen: InstanceSeen) -> tuple[str, str]:
     reason = seen.reason or _REASONS.get(seen.phase, "Starting")
     if seen.vanished and seen.reason is None:
         reason = "ProcessVanished"
+    if seen.pid is not None and seen.reason is not None and seen.message:
+        return reason, f"{seen.name}: {seen.message}"
     return reason, f"{seen.name} is {seen.phase}" + (f" ({seen.message})" if seen.message else "")
 
 
@@ -98,7 +101,7 @@ class Journal:
             if len(self._heard) > _REMEMBERED:
                 del self._heard[next(iter(self._heard))]
             heard.last_at = now
-            if not heard.written or now - heard.written_at >= _REPEAT_S:
+            if heard.count <= _AT_ONCE or now - heard.written_at >= _REPEAT_S:
                 self._trying(lambda: self._write_event(heard, now))
 
     def egress(self, attempt: Mapping[str, Any]) -> None:

@@ -232,9 +232,10 @@ def _instance_ready(current: InstanceSeen) -> Condition:
         return Condition("Ready", "False", current.reason or "ReconcileError", current.message)
     if current.phase in _COMING:
         return Condition("Ready", "Unknown", "Starting", current.message or _COMING[current.phase])
-    if current.pid is not None and current.reason == "SecretEcho":
-        words = "it printed a secret that it was given, which was left out of its log"
-        return Condition("Ready", "True", "SecretEcho", words)
+    if current.pid is not None and current.reason is not None:
+        lacks = current.reason == "SecretUnresolved"
+        words = "; what runs goes on with what it was given, and the next start will fail" if lacks else ""
+        return Condition("Ready", "True", current.reason, f"{current.message}{words}")
     if current.pid is not None:
         return Condition("Ready", "True", "Running", "its process runs")
     return Condition("Ready", "True", "Idle", "the first call starts it")

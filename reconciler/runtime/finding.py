@@ -1,7 +1,7 @@
 """Whether each secret of what is declared can be found now: yes or no, its length and its fingerprint."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from reconciler.model.recipes import SecretUse
@@ -38,6 +38,22 @@ async def look(units: Iterable[Running], resolver: Resolver, binding: str) -> li
     turns = asyncio.Semaphore(8)  # programs at once
     keys = sorted(wanted, key=lambda key: (key[0], key[1].slot, key[1].form, key[1].reference))
     return list(await asyncio.gather(*(_one(key, wanted[key], resolver, turns) for key in keys)))
+
+
+async def miss(units: Collection[Running], resolver: Resolver) -> None:
+    """Tell each unit whether its next start would find its secrets, as far as that costs next to nothing."""
+    wanted = {(use.form, use.reference): use for unit in units for use in unit.recipe.secrets}
+    turns = asyncio.Semaphore(8)
+
+    async def glance(use: SecretUse) -> str:
+        async with turns:
+            return await resolver.unfound(use)
+
+    told = dict(zip(wanted, await asyncio.gather(*map(glance, wanted.values())), strict=True))
+    for unit in units:
+        faults = ((use, told[use.form, use.reference]) for use in unit.recipe.secrets)
+        found = (str(Unresolved(use, "SecretUnresolved", fault)) for use, fault in faults if fault)
+        unit.lacks(next(found, ""))
 
 
 async def _one(

@@ -138,6 +138,18 @@ class State:
         reason = None if self.reason == "CrashLoop" else self.reason
         return replace(self, failures=0, ends=(), retry_at=0.0, reason=reason)
 
+    def found(self) -> "State":
+        """The secrets are there that its last start did not find."""
+        if self.phase != "failed" or self.reason != "SecretUnresolved":
+            return self
+        return replace(self.forgiven(), phase="declared", reason=None, message="")
+
+    def beside(self, reason: Reason, words: str) -> "State":
+        """What runs, with something to be said of it; not where it is of no use, or there are no words."""
+        if not words or self.reason is not None or not self.answered:
+            return self
+        return replace(self, reason=reason, message=words)
+
     def retiring(self) -> "State":
         """Nothing wants it any more: it ends when its last call does."""
         return replace(self, phase="draining" if self.running or self.holds else "retired")

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
 
 from reconciler.model.recipes import SecretUse
 from reconciler.model.secrets import Filled, Resolved
@@ -30,6 +31,7 @@ from reconciler.runtime import unlocking
 from reconciler.runtime.unlocking import UnresolvedError
 
 LIMIT_S = 10.0
+_GLANCE_S = 1.0  # for a file that may be of a network
 MOST_BYTES = 64 * 1024
 LEAST_BYTES = 8  # a shorter one cannot be told from other text, so it could not be kept out of logs
 _GONE_S = 5.0  # after SIGKILL
@@ -39,6 +41,7 @@ _PASSED_ON = (  # what a password store or a keyring needs to find a person's ke
 )  # fmt: skip
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 _MARK = b"\xef\xbb\xbf"  # what an editor of Windows begins a file with
+T = TypeVar("T")
 _LAYOUT = re.compile(rb"[\n\t]")  # within a key of several lines
 
 
@@ -97,10 +100,34 @@ class Resolver:
             fault = f"it cannot be read: {error.strerror or 'an input/output error'}"
             raise Unresolved(use, "SecretUnresolved", fault) from None
 
+    async def unfound(self, use: SecretUse) -> str:
+        """Why a start would find no secret here, as a clause, or ""; as far as that can be told quickly and
+        without a program, which is not run.
+        """
+        if use.form == "command":
+            return ""
+        try:
+            async with asyncio.timeout(_GLANCE_S):
+                if use.form in ("env", "file", "systemd"):
+                    await self.one(use)
+                else:
+                    await _aside(lambda: bool(unlocking.command(use, self.root)))
+        except (TimeoutError, OSError, ValueError, RuntimeError):
+            return ""  # not known: the start decides
+        except UnresolvedError as error:
+            return str(error)
+        except Unresolved as fault:
+            return fault.fault if fault.reason == "SecretUnresolved" else ""
+        return ""
+
     async def _found(self, use: SecretUse) -> bytes:
         match use.form:
             case "env":
-                return self._variable(use.reference[0])
+                if found := self._variable(use.reference[0]):
+                    return found
+                raise UnresolvedError(
+                    "the controller was started without that variable, or with nothing in it"
+                )
             case "file":
                 return await _aside(lambda: _own_file(Path(use.reference[0]).expanduser(), self.root))
             case "systemd":
@@ -182,21 +209,21 @@ def _read(path: Path, fault: Callable[[os.stat_result], str | None]) -> bytes:
         os.close(number)
 
 
-async def _aside(work: Callable[[], bytes]) -> bytes:
+async def _aside(work: Callable[[], T]) -> T:
     """Run what may hang (a file of a network) in a thread that nobody waits for at the end."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[bytes] = loop.create_future()
+    done: asyncio.Future[T] = loop.create_future()
 
-    def tell(result: bytes, fault: Exception | None) -> None:
+    def tell(result: T | None, fault: Exception | None) -> None:
         if done.done():
             return
         if fault is None:
-            done.set_result(result)
+            done.set_result(cast("T", result))
         else:
             done.set_exception(fault)
 
     def run() -> None:
-        result, fault = b"", None
+        result, fault = None, None
         try:
             result = work()
         except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is

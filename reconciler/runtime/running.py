@@ -11,11 +11,10 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import is_
-from pathlib import Path
 
 from reconciler.model import places
 from reconciler.model.recipes import Recipe
@@ -25,50 +24,20 @@ from reconciler.runtime import cell, gating, host, instance, programs, sandbox, 
 from reconciler.runtime.attached import WALLS, Attachment, attached
 from reconciler.runtime.cell import Cell, Endpoint, Site
 from reconciler.runtime.environments import NotBuiltError
-from reconciler.runtime.gating import Gated, GateFor, ProxyFor, no_gate
-from reconciler.runtime.identities import Identities
-from reconciler.runtime.laying import Store
-from reconciler.runtime.limits import Limits
+from reconciler.runtime.gating import Gated
 from reconciler.runtime.process import NotStartedError
-from reconciler.runtime.resolving import Resolver, Unresolved
+from reconciler.runtime.resolving import Unresolved
 from reconciler.runtime.ringlog import RingLog
-from reconciler.runtime.walls import SandboxUnavailable, Walls, told
+from reconciler.runtime.walls import SandboxUnavailable, told
+from reconciler.runtime.workshop import Unready, Workshop
 
 _PATIENCE_S = 0.25  # a back-off this short is waited for; a longer one is told
+_PRINTED = "it printed a secret that it was given, which was left out of its log"
+_SENT = "an answer from outside held a secret that the gate had added: it was not handed on"
 _REBUILD_S = 1.0  # at least, between two tries to install an environment
 
 
-class Unready(Exception):  # noqa: N818 - it is an answer: there is no process now
-    """Why an instance has no process now: a reason of the closed list, and words for operators."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason: Reason = reason
-        self.message = message
-
-
 _LOG = logging.getLogger("handler.runtime")
-
-
-@dataclass(frozen=True, slots=True)
-class Workshop:
-    """What all instances of one supervisor share."""
-
-    run: Path  # <run>/i
-    owner: str
-    kit: Path
-    store: Store
-    identities: Identities
-    limits: Limits
-    walls: Callable[[], asyncio.Future[Walls]]
-    log: Callable[[str], RingLog]
-    event: Callable[[InstanceSeen], None]
-    way_out: ProxyFor
-    secrets: Resolver
-    ours: tuple[Path, ...]  # the real paths of folders that no connector is shown
-    revoke: Callable[[Recipe, Unresolved], None]  # what else runs on a reference that does not resolve
-    gate: GateFor = no_gate
-    stirred: Callable[["Running"], None] = lambda unit: None  # one is no more as it was declared
 
 
 class Running:
@@ -90,7 +59,8 @@ class Running:
         self.marks: Mapping[str, str] = {}  # slot → fingerprint of what its process was started with
         self.resolved_at = 0.0  # when that was found, on the loop's clock
         self._revoked = ""  # why its secrets are not to be used on
-        self._echoed = False  # its process printed a secret that it was given
+        self._unfound = ""  # why its next start would find no secret
+        self._echoed = ""  # where a secret that it was given showed up
         self._started_at = ""
         self._seen: InstanceSeen | None = None
         self._seen_of: tuple[object, ...] = ()  # what it was seen of
@@ -162,6 +132,14 @@ class Running:
             self.forgive()
         self._tell()
 
+    def lacks(self, words: str) -> None:
+        """What a look at its secrets found: why its next start fails, or ""; what runs goes on."""
+        if words == self._unfound:
+            return
+        self._unfound = words
+        self._become(self._state if words else self._state.found())
+        self._tell()
+
     def forgive(self) -> None:
         """The next start need not wait for its back-off."""
         self._become(self._state.forgiven())
@@ -216,12 +194,15 @@ class Running:
     def seen(self) -> InstanceSeen:
         """What is observed of it now."""
         state = self._state
-        case = (state, self._cell, self._walls, self._started_at, self._echoed, self._revoked)
+        aside = (self._revoked, self._unfound, self._echoed)
+        case = (state, self._cell, self._walls, self._started_at, *aside)
         if self._seen is not None and all(map(is_, case, self._seen_of)):  # asked of thousands at each word
             return self._seen
         self._seen_of = case
-        if self._revoked and self._cell is None and not self._retiring:
-            state = replace(state, phase="failed", reason="SecretUnresolved", message=self._revoked)
+        if self._cell is not None:
+            state = state.beside("SecretUnresolved", self._unfound).beside("SecretEcho", self._echoed)
+        elif (why := self._revoked or self._unfound) and not self._retiring:
+            state = replace(state, phase="failed", reason="SecretUnresolved", message=why)
         self._seen = InstanceSeen(
             name=self.name,
             phase="draining" if state.phase == "retired" else state.phase,
@@ -229,7 +210,7 @@ class Running:
             started_at=self._started_at if self._cell is not None else "",
             restarts=state.restarts,
             last_exit=state.last_exit,
-            reason=state.reason or ("SecretEcho" if self._echoed and self._cell else None),
+            reason=state.reason,
             message=state.message,
             calls=state.holds,
             walls=self._walls,
@@ -307,7 +288,7 @@ class Running:
         self.marks = {one.use.slot: one.value.fingerprint for one in filled}
         self.resolved_at = self._loop.time()
         self._become(self._state.started(self._loop.time()))
-        self._echoed = False
+        self._echoed = self._unfound = ""
         return await cell.opened(replace(self._site(filled), machine=machine), place, self.recipe.sandbox)
 
     def _stands(self, made: Cell | Attachment) -> Endpoint:
@@ -324,7 +305,9 @@ class Running:
     def _site(self, filled: tuple[Filled, ...]) -> Site:
         """Where its cell is made, with the two ways out where it lists what it may reach."""
         shop = self._shop
-        site = Site(shop.run / self.name, shop.owner, shop.limits, self._log, None, self._echo)
+        site = Site(
+            shop.run / self.name, shop.owner, shop.limits, self._log, None, partial(self._echo, _PRINTED)
+        )
         site = replace(site, sets_aside=programs.SET_ASIDE.get(self.recipe.runtime))
         if not self.recipe.egress:
             return site
@@ -333,7 +316,7 @@ class Running:
         return replace(site, way_out=way_out, gate=partial(self._gate, at_gate))
 
     def _gate(self, filled: tuple[Filled, ...], listener: socket.socket) -> Callable[[], None]:
-        return self._shop.gate(self.recipe, listener, Gated(filled, self._refill, self._echo))
+        return self._shop.gate(self.recipe, listener, Gated(filled, self._refill, partial(self._echo, _SENT)))
 
     async def _refill(self) -> tuple[Filled, ...]:
         """What fills the header slots of the running process now; raises Unresolved, and ends it then."""
@@ -465,9 +448,9 @@ class Running:
         said = f"its process ended with {how}: `handler logs {self.recipe.binding}` says more"
         return self._state.ended(how, *(blame or (None, said)), now)
 
-    def _echo(self) -> None:
+    def _echo(self, words: str) -> None:
         if not self._echoed:
-            self._echoed = True
+            self._echoed = words
             self._tell()
 
     def _tell(self) -> None:

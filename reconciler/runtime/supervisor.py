@@ -33,8 +33,9 @@ from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.roll import Roll
 from reconciler.runtime.rotation import Rotation
-from reconciler.runtime.running import Running, Unready, Workshop
+from reconciler.runtime.running import Running
 from reconciler.runtime.walls import Walls, probe
+from reconciler.runtime.workshop import Unready, Workshop
 
 _CLOSE_TRIES = 50  # ten milliseconds apart: the kernel counts a dead process a little longer
 
@@ -142,6 +143,7 @@ class Supervisor:
                 unit = self._units[name] = Running(recipe, self._shop)
                 self._roll.came(unit)
                 unit.prepare()
+                await finding.miss((unit,), self._shop.secrets)
         finally:
             self._pinning[recipe.code] -= 1
         return name
@@ -296,7 +298,10 @@ class Supervisor:
                 unit.revoke(why.get(name, ""))
 
     async def follow_rotation(self) -> tuple[InstanceName, ...]:
-        """Replace, once its calls are over, each process whose secret has another value now; those."""
+        """Replace, once its calls are over, each process whose secret has another value now; those. What
+        finds no secret at its next start is told so, and what would find it again, too.
+        """
+        await finding.miss([*self._units.values()], self._shop.secrets)
         changed = [unit.recipe.name for unit in await self._rotation.changed([*self._units.values()])]
         for name in changed:
             self.renew(name)

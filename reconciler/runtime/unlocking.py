@@ -67,7 +67,7 @@ def _age(words: Mapping[str, str], root: Path) -> tuple[str, ...]:
     try:
         fault = private_fault(identity.stat())
     except OSError:
-        fault = "there is none"
+        fault = "there is no such file"
     if fault:
         raise UnresolvedError(f"of the identity: {fault}")
     if not file.is_file():

@@ -17,7 +17,7 @@ from reconciler.control.leaving import Leaving
 from reconciler.model.recipes import SecretUse
 from reconciler.model.status import InstanceSeen
 from reconciler.runtime.resolving import Resolver
-from reconciler.runtime.running import Unready
+from reconciler.runtime.workshop import Unready
 from tests.egress.authority import Authority
 from tests.runtime.rig import Rig, descendants, rig, run
 
@@ -134,7 +134,10 @@ def test_a_secret_is_added_outside_and_is_nowhere_inside(tmp_path: Path) -> None
             one for one in made.base.rglob("*") if one.is_file() and VALUE.encode() in one.read_bytes()
         ]
         assert on_disk == []
-        assert made.phase(name).reason == "SecretEcho"
+        told = made.phase(name)
+        assert (told.reason, told.message) == (
+            "SecretEcho", "an answer from outside held a secret that the gate had added: it was not handed on"
+        )  # fmt: skip
         gate = leaving.gate.pid
         assert not os.access(f"/proc/{gate}/mem", os.R_OK) or os.geteuid() == 0
         return got, origin.got

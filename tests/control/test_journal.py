@@ -53,7 +53,9 @@ def test_an_event_is_one_line_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "events.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_repeats_are_counted_and_said_at_most_every_half_minute(tmp_path: Path) -> None:
+def test_the_second_time_is_said_at_once_and_more_are_counted_and_said_at_most_every_half_minute(
+    tmp_path: Path,
+) -> None:
     clock = Clock()
     journal = Journal(tmp_path, clock)
     for _ in range(100):
@@ -61,9 +63,9 @@ def test_repeats_are_counted_and_said_at_most_every_half_minute(tmp_path: Path) 
         clock.now += 1
     journal.close()
     counts = [line["count"] for line in lines(tmp_path / "events.jsonl")]
-    assert counts[0] == 1
+    assert counts[:2] == [1, 2]
     assert counts[-1] == 100
-    assert len(counts) <= 5
+    assert len(counts) <= 6
     assert {line["firstTimestamp"] for line in lines(tmp_path / "events.jsonl")} == {
         "2026-09-21T14:13:20.000Z"
     }
@@ -72,13 +74,13 @@ def test_repeats_are_counted_and_said_at_most_every_half_minute(tmp_path: Path) 
 def test_a_repeat_that_is_written_later_says_when_it_was_heard(tmp_path: Path) -> None:
     clock = Clock()
     journal = Journal(tmp_path, clock)
-    for _ in range(2):
+    for _ in range(3):
         journal.event("binding/a", "Warning", "CrashLoop", "it ended")
         clock.now += 1
     clock.now += 29
     journal.flush()
     told = [line["timestamp"][11:19] for line in lines(tmp_path / "events.jsonl")]
-    assert told == ["14:13:20", "14:13:21"]
+    assert told == ["14:13:20", "14:13:21", "14:13:22"]
 
 
 def test_other_words_are_another_event_and_old_words_are_news_after_an_hour(tmp_path: Path) -> None:
@@ -214,3 +216,10 @@ def test_what_became_of_an_instance_has_the_reason_that_its_status_has(
 ) -> None:
     Journal(tmp_path, Clock()).instance(InstanceSeen("ocr@0123456789ab", phase, reason=reason))
     assert [one["reason"] for one in lines(tmp_path / "events.jsonl")] == [told]
+
+
+def test_what_is_said_of_a_process_that_runs_is_said_and_not_that_it_is_ready(tmp_path: Path) -> None:
+    seen = InstanceSeen("ocr@0123456789ab", "ready", pid=7, reason="SecretEcho", message="it printed one")
+    Journal(tmp_path, Clock()).instance(seen)
+    (told,) = lines(tmp_path / "events.jsonl")
+    assert (told["reason"], told["message"]) == ("SecretEcho", "ocr@0123456789ab: it printed one")

@@ -19,7 +19,7 @@ from reconciler.control.sessions import Session
 from reconciler.egress.decisions import Decision
 from reconciler.egress.proxy import Proxy, Streams, dialled
 from reconciler.model.routes import AgentRoutes
-from reconciler.runtime.running import Unready
+from reconciler.runtime.workshop import Unready
 from tests.egress import tls
 from tests.runtime.rig import Rig, rig, run
 

@@ -15,7 +15,7 @@ import pytest
 from reconciler.model.recipes import Pinned, folder_digest
 from reconciler.runtime import sockets
 from reconciler.runtime.cell import Endpoint
-from reconciler.runtime.running import Unready
+from reconciler.runtime.workshop import Unready
 from tests.kit.house import wait_for
 from tests.runtime.rig import KIT, rig
 

@@ -25,7 +25,7 @@ from reconciler.runtime import images
 from reconciler.runtime.environments import NotBuiltError
 from reconciler.runtime.gating import Gated
 from reconciler.runtime.images import Images
-from reconciler.runtime.running import Unready
+from reconciler.runtime.workshop import Unready
 from tests.runtime.rig import Line, Rig, rig
 
 pytestmark = [

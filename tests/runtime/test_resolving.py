@@ -15,6 +15,7 @@ from reconciler.runtime.resolving import Resolver, Unresolved
 from tests.runtime.rig import descendants
 
 pytestmark = pytest.mark.anyio
+ENV_GONE = "the controller was started without that variable, or with nothing in it"
 
 
 @pytest.fixture
@@ -198,7 +199,7 @@ async def test_a_variable_is_taken_out_of_the_environment_and_held(monkeypatch: 
     for _ in range(2):
         assert (await resolver.one(use("env", "MY_KEY"))).value.reveal() == VALUE.encode()
     assert VALUE not in repr(resolver)
-    assert (await fault(use("env", "OTHER_KEY_NOWHERE"))).fault == "there is nothing"
+    assert (await fault(use("env", "OTHER_KEY_NOWHERE"))).fault == ENV_GONE
 
 
 async def test_a_fingerprint_tells_a_change_and_belongs_to_its_resolver(key: Path) -> None:
@@ -268,7 +269,7 @@ async def test_an_encrypted_file_of_the_configuration_is_opened_by_its_program(
     ("form", "words", "said"),
     [
         ("age", ("secrets/x.age",), "write { file = '…', identity = '…' }"),
-        ("age", ("file=x.age", "identity=none"), "of the identity: there is none"),
+        ("age", ("file=x.age", "identity=none"), "of the identity: there is no such file"),
         ("sops", ("file=x.yaml", "path=a b"), "path is not keys joined by dots, like 'mistral.key'"),
         ("sops", ("file=x.yaml", "path=a"), "there is no such file"),
         ("keyring", ("service=x",), "write { service = '…', user = '…' }"),
@@ -367,3 +368,30 @@ async def test_the_newline_does_not_count_among_its_bytes(more: int, tmp_path: P
         assert (await fault(one, tmp_path / "config")).fault == "it has more than 65536 bytes"
     else:
         assert len(await found(one, tmp_path / "config")) == resolving.MOST_BYTES
+
+
+async def test_whether_a_start_would_find_a_secret_is_told_without_running_a_program(tmp_path: Path) -> None:
+    """Each form that lies in a file or the environment is looked at; a program's output is not asked for."""
+    ran = tmp_path / "ran"
+    file, shown = tmp_path / "key", tmp_path / "shown"
+    file.touch(mode=0o600)
+    file.write_text("sk-there-0000")
+    shown.write_text("sk-there-0000")
+    shown.chmod(0o644)
+    told = {
+        ("file", (str(file),)): "",
+        ("file", (str(tmp_path / "none"),)): "there is no such file",
+        ("file", (str(shown),)): "others may read it: chmod 600 it",
+        ("env", ("NOPE_NEVER_SET",)): ENV_GONE,
+        ("command", ("touch", str(ran))): "",
+        ("age", ("file=none.age", f"identity={file}")): "there is no such file",
+        ("age", ("file=none.age", f"identity={tmp_path}/nobody")): "of the identity: there is no such file",
+        ("sops", ("file=none.yaml", "path=a.b")): "there is no such file",
+    }
+    resolver = Resolver(tmp_path / "config")
+    found = {
+        (form, words): await resolver.unfound(SecretUse("key", form, words, env="KEY", via="fd"))
+        for form, words in told
+    }
+    assert found == told
+    assert not ran.exists()

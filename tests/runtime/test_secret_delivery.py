@@ -205,3 +205,30 @@ async def test_a_program_is_asked_again_after_an_hour(tmp_path: Path) -> None:
         assert await made.supervisor.follow_rotation() == ()
         now[0] += 120
         assert await made.supervisor.follow_rotation() == (name,)
+
+
+async def test_a_secret_that_is_not_there_is_told_before_any_start_and_that_it_came_by_itself(
+    tmp_path: Path,
+) -> None:
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        slot = use(tmp_path, "fd")
+        Path(slot.reference[0]).unlink()
+        name = await made.declare(secrets=(slot,))
+        told = made.phase(name)
+        assert (told.phase, told.reason, told.pid) == ("failed", "SecretUnresolved", None)
+        assert told.message == "the secret of slot 'api_key' (file) does not resolve: there is no such file"
+        with pytest.raises(Unready):
+            await made.supervisor.ready(name)
+        use(tmp_path, "fd")
+        await made.supervisor.follow_rotation()
+        told = made.phase(name)
+        assert (told.phase, told.reason, told.message) == ("declared", None, "")
+        await made.open(name)
+        Path(slot.reference[0]).unlink()
+        await made.supervisor.follow_rotation()
+        told = made.phase(name)
+        assert (told.phase, told.reason) == ("idle", "SecretUnresolved")
+        assert told.pid is not None, "what runs goes on"
+        use(tmp_path, "fd")
+        await made.supervisor.follow_rotation()
+        assert made.phase(name).reason is None
