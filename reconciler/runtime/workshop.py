@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import InstanceSeen, Reason
@@ -15,9 +15,6 @@ from reconciler.runtime.limits import Limits
 from reconciler.runtime.resolving import Resolver, Unresolved
 from reconciler.runtime.ringlog import RingLog
 from reconciler.runtime.walls import Walls
-
-if TYPE_CHECKING:
-    from reconciler.runtime.running import Running
 
 
 class Unready(Exception):  # noqa: N818 - it is an answer: there is no process now
@@ -47,4 +44,4 @@ class Workshop:
     ours: tuple[Path, ...]  # the real paths of folders that no connector is shown
     revoke: Callable[[Recipe, Unresolved], None]  # what else runs on a reference that does not resolve
     gate: GateFor = no_gate
-    stirred: Callable[["Running"], None] = lambda unit: None  # one is no more as it was declared
+    stirred: Callable[[Any], None] = lambda unit: None  # one is no more as it was declared
