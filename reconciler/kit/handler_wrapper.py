@@ -288,7 +288,7 @@ class Tool:
             "arguments": plain,
         }
         if self._output:
-            return self._shaped(self._output, answer, "output")
+            return self._filled(self._shaped(self._output, answer, "output"), answer)
         found = structured if isinstance(structured, dict) else parsed
         if not isinstance(found, dict):
             raise Failure("unavailable", "the answer is no object, and tool.NAME.output makes none of it")
@@ -302,6 +302,21 @@ class Tool:
             raise Failure("unavailable", f"{which}: {type(fault).__name__}; the log says more") from None
         if not isinstance(shaped, dict):
             raise Failure("unavailable", f"{which} gives {type(shaped).__name__}, no object")
+        return shaped
+
+    def _filled(self, shaped: dict[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+        """What a mapping made; a null in it is said, since no schema tells where it comes from."""
+        nulls = [name for name, value in shaped.items() if value is None]
+        if not nulls:
+            return shaped
+        why = f"output gave null for {', '.join(nulls)}"
+        asks = self._output is not None and "'structured'" in str(self._output.parsed)
+        if asks and answer["structured"] is None:
+            hint = "" if answer["json"] is None else "; its text is JSON: use json instead of structured"
+            why = f"{why}: the answer has no structuredContent{hint}"
+            if len(nulls) == len(shaped):
+                raise Failure("unavailable", why)
+        _say(why)
         return shaped
 
     def _failure(self, code: str, text: str) -> Failure:

@@ -250,6 +250,8 @@ def _outside(validator: jsonschema_rs.Draft202012Validator, instance: object, wh
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
             plain = next((f" ('{name}')" for name in map(str, names) if _PLAIN.fullmatch(name)), "")
             return f"{where} {_rule(error.schema_path)}{plain}"
+        case jsonschema_rs.ValidationErrorKind.Type() if error.instance is None:
+            return f"{where} is null"
         case _:
             pass
     return f"{where} {_rule(error.schema_path)}"

@@ -48,6 +48,7 @@ def test_a_fault_of_an_answer_names_the_schema_s_fields_and_none_of_the_answer_s
     assert fault == "the answer has a field that is not in the schema ('mediaType')"
     assert tool.output_fault({"CANARY": 1}) == "the answer has a field that is not in the schema"
     assert tool.output_fault({"pages": "CANARY"}) == "pages has the wrong type"
+    assert tool.output_fault({"pages": None}) == "pages is null"
     assert tool.output_fault({"pages": []}) is None
 
 
