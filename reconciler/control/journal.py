@@ -115,6 +115,7 @@ class Journal:
             second, tried = self._attempts.pop(about, (0, 0))
             if int(now) != second:
                 dropped, second, tried = max(0, tried - _EGRESS_A_SECOND), int(now), 0
+                dropped += int(attempt.get("droppedBefore", 0))
                 attempt = {**attempt, "droppedBefore": dropped} if dropped else attempt
             self._attempts[about] = (second, tried + 1)
             if len(self._attempts) > _REMEMBERED:

@@ -18,7 +18,7 @@ import sys
 from typing import Any
 
 from reconciler.egress.gate import Ask, Gate, Passage, Slots, Verdicted
-from reconciler.egress.post import Post
+from reconciler.egress.post import MOST_WAITING, Post
 from reconciler.model.hosts import Allow
 from reconciler.model.recipes import SecretUse
 from reconciler.model.secrets import Filled, Resolved
@@ -39,6 +39,7 @@ class House:
         self._filled: dict[int, list[Filled]] = {}
         self._opened: dict[int, tuple[socket.socket, list[str]]] = {}
         self._asked: dict[int, asyncio.Future[Verdicted]] = {}
+        self._left_out: dict[int, int] = {}  # by gate: passages that the controller was not told of
         self._numbers = itertools.count(1)
         self._work: asyncio.Queue[tuple[str, int]] = asyncio.Queue()  # in order: none is closed unopened
         self._post = Post(end, self._heard, self.over.set)
@@ -77,12 +78,24 @@ class House:
             return await self._may(number, ask)
 
         def record(passage: Passage) -> None:
-            self._post.send({"passed": number, "passage": passage.as_json()})
+            self._record(number, passage.as_json())
 
         gate = self._gates[number] = Gate(_allowed(listed), slots, may, record, self._key, self._trust)
         await gate.start(listener)
 
+    def _record(self, number: int, passage: dict[str, Any]) -> None:
+        """Tell the controller of a passage. One that hangs is not told all: the next says how many it missed.
+        That a secret came back is said while there is any room.
+        """
+        if self._post.crowded(MOST_WAITING * 2 if passage.get("cause") == "echo" else MOST_WAITING):
+            self._left_out[number] = self._left_out.get(number, 0) + 1
+            return
+        if left_out := self._left_out.pop(number, 0):
+            passage["droppedBefore"] = left_out
+        self._post.send({"passed": number, "passage": passage})
+
     async def _close(self, number: int) -> None:
+        self._left_out.pop(number, None)
         self._filled.pop(number, None)
         if (opened := self._opened.pop(number, None)) is not None:
             opened[0].close()
@@ -90,6 +103,8 @@ class House:
             await gate.close()
 
     async def _may(self, gate: int, ask: Ask) -> Verdicted:
+        if self._post.crowded():
+            return Verdicted(go=False, why="the controller does not keep up")
         number = next(self._numbers)
         answer: asyncio.Future[Verdicted] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer

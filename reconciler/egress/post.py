@@ -1,7 +1,8 @@
 """Messages between the controller and its gate: one JSON object a datagram of a socket pair, and descriptors.
 
 Nothing is lost and nothing is put together wrong: the kernel keeps the bounds of each (``SOCK_SEQPACKET``).
-What cannot go out at once waits here, in order. The end of the other side is the end of the pair.
+What cannot go out at once waits here, in order; ``crowded``
+says when whoever can do without should. The end of the other side is the end of the pair.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any
 from reconciler.model.problems import Bug
 
 MOST_BYTES = 160 * 1024  # of one message: a secret has at most 64 KiB, and is written in base64
+MOST_WAITING = 1024  # messages, before what can be done without is left out
 _BUFFER = 1024 * 1024
 _TURN = 32  # messages read before others get a turn
 
@@ -43,6 +45,10 @@ class Post:
 
     def __repr__(self) -> str:
         return "Post()"  # what waits may hold a secret
+
+    def crowded(self, most: int = MOST_WAITING) -> bool:
+        """The other side reads too slowly: so many messages wait already."""
+        return len(self._waiting) >= most
 
     def send(
         self, message: dict[str, Any], numbers: tuple[int, ...] = (), gone: Callable[[], None] | None = None
