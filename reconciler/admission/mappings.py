@@ -4,20 +4,33 @@ What the server really offers shows when it starts; what the file alone tells is
 JMESPath with four functions of ours, bounded in length; they are run inside the sandbox, never here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, nearest
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InterfaceRef
-from reconciler.model.problems import Problem, listed, quoted
+from reconciler.model.problems import Path, Problem, Severity, listed, quoted
 from reconciler.model.resources import Connector, ToolMapping
 
 MAX_EXPRESSION = 4096  # characters
 FUNCTIONS = ("file", "data_url", "save", "parse_json")
 _SHAPES = ("input", "output")
 _DIALECT = ("operation", "needs")
+_ANSWER = ("structured", "json", "text", "content", "arguments")  # as the wrapper gives it
+_STEPS = frozenset(  # of these the first child alone reads what the whole is given
+    {
+        "subexpression",
+        "index_expression",
+        "projection",
+        "value_projection",
+        "filter_projection",
+        "flatten",
+        "pipe",
+    }
+)
 _WRAPPED = ("mcp", "remote")
 
 
@@ -71,6 +84,34 @@ def _of_dialects(connector: Resource[Connector], name: str, mapping: ToolMapping
             yield problem(connector, ("tool", name, key), "C223", words, on_key=True)
 
 
+def names_are_there(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """What an expression reads first is an argument of the tool, or a part of the answer: else it is null."""
+    if connector.spec.runtime not in _WRAPPED:
+        return
+    arguments = _arguments(view, connector)
+    for name, mapping in connector.spec.tool.items():
+        for key, known in (("input", arguments.get(name)), ("output", _ANSWER)):
+            text = getattr(mapping, key)
+            if known is None or text is None or expression_fault(text):
+                continue
+            for word in dict.fromkeys(_read_first(text)):
+                if word not in known:
+                    yield _unknown(connector, ("tool", name, key), word, known)
+
+
+def _unknown(connector: Resource[Connector], path: Path, word: str, known: Collection[str]) -> Problem:
+    key = path[-1]
+    near = nearest(word, known)
+    words = Words(
+        f"{quoted(word)} is nothing that the {key} of {quoted(str(path[1]))} is made from",
+        "an argument of the tool is read by its name; what is not there is null"
+        if key == "input"
+        else "an answer has these parts, and what is not there is null",
+        f"write {quoted(near)}" if near else f"write {listed(map(quoted, sorted(known)))}",
+    )
+    return replace(problem(connector, path, "C242", words), severity=Severity.WARNING)
+
+
 def errors_are_listed(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """A code that an error becomes is one that the interface lists, or ``unavailable``."""
     if connector.spec.runtime not in _WRAPPED:
@@ -109,6 +150,19 @@ def expression_fault(text: str) -> str | None:
     return f"there is no function {quoted(unknown[0])}" if unknown else None
 
 
+def _read_first(text: str) -> Iterator[str]:
+    """The names that an expression reads of what it is given, and not of what it found in it."""
+    import jmespath  # noqa: PLC0415 - as above
+
+    nodes = [jmespath.compile(text).parsed]
+    while nodes:
+        one = nodes.pop()
+        if one["type"] == "field":
+            yield one["value"]
+        inner = one["children"]
+        nodes += inner[:1] if one["type"] in _STEPS else () if one["type"] == "expref" else reversed(inner)
+
+
 def _called(node: Mapping[str, Any]) -> Iterator[str]:
     """The functions that an expression calls."""
     nodes = [node]
@@ -117,6 +171,16 @@ def _called(node: Mapping[str, Any]) -> Iterator[str]:
         if one["type"] == "function_expression":
             yield one["value"]
         nodes += one["children"]
+
+
+def _arguments(view: View, connector: Resource[Connector]) -> dict[str, set[str]]:
+    """The arguments of every tool of the implemented versions, in any of them."""
+    found: dict[str, set[str]] = {}
+    for version in dict.fromkeys(connector.spec.implements):
+        contract = view.contract(InterfaceRef.parse(version))
+        for name, tool in contract.tools.items() if contract is not None else ():
+            found.setdefault(name, set()).update(tool.definition["inputSchema"].get("properties", {}))
+    return found
 
 
 def _tools(view: View, connector: Resource[Connector]) -> dict[str, set[str]]:
@@ -131,4 +195,4 @@ def _tools(view: View, connector: Resource[Connector]) -> dict[str, set[str]]:
     return found
 
 
-RULES = (tools_are_covered, expressions_run, errors_are_listed)
+RULES = (tools_are_covered, expressions_run, names_are_there, errors_are_listed)

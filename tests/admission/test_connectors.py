@@ -90,6 +90,23 @@ ROWS = [
         "write one like '{pages: [{text: text}]}'",
     ),
     bad(
+        "C242",
+        mcp('input = "{a: pth, b: path.pth}"\n'),
+        "tool.ocr_extract.input",
+        "'pth' is nothing that the input of 'ocr_extract' is made from",
+        "write 'path'",
+        fix=mcp('input = "{a: path, b: path.pth}"\n'),
+        warning=True,
+    ),
+    bad(
+        "C242",
+        mcp('output = "{pages: json.pages[?a].b | [0], n: length(structred.a[*].b)}"\n'),
+        "tool.ocr_extract.output",
+        "'structred' is nothing that the output of 'ocr_extract' is made from",
+        "write 'structured'",
+        warning=True,
+    ),
+    bad(
         "C222",
         mcp('errors = { "no pdf" = "broken" }\n'),
         "tool.ocr_extract.errors.no pdf",
