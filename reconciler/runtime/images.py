@@ -11,19 +11,22 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tarfile
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from reconciler.runtime import host, unpacking
 from reconciler.runtime.environments import NotBuiltError, is_being_made, plain
 
 _HALF_MADE = ".making-"
 _ASK_S = 60.0
+_REMOVE_S = 10.0
 _ABSENT = re.compile("not known|no such", re.IGNORECASE)  # what podman says of an image that it has not
 
 
@@ -88,11 +91,11 @@ class Images:
         """End what is being unpacked, and begin nothing more."""
         self._closed = True
         for child in tuple(self._running):
-            child.kill()
+            _end(child)
 
     def _unpack(self, reference: str) -> None:
-        config = _inspected(reference)
-        container = _podman("create", "--network", "none", "--pull", "never", reference, "/none").strip()
+        config = _inspected(self._ask("image", "inspect", reference))
+        container = self._ask("create", "--network", "none", "--pull", "never", reference, "/none").strip()
         making = Path(tempfile.mkdtemp(prefix=f"{_HALF_MADE}{os.getpid()}-", dir=self._root))
         try:
             self._export(container, making / "root", config["WorkingDir"])
@@ -106,23 +109,33 @@ class Images:
             raise NotBuiltError(f"its image cannot be unpacked: {words}") from None
         finally:
             with suppress(NotBuiltError):
-                _podman("rm", "--force", container)
+                _podman(_begun("rm", "--force", container), _REMOVE_S)  # also at the end of everything
             shutil.rmtree(making, ignore_errors=True)
 
-    def _export(self, container: str, root: Path, start: str) -> None:
-        child = subprocess.Popen(  # noqa: S603 - a program of the system, and an id that it gave
-            (_tool(), "export", container), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
-        )
+    def _ask(self, *words: str) -> str:
+        """What podman says; NotBuiltError, also where everything is being ended."""
+        with self._known(_begun(*words)) as child:
+            return _podman(child, _ASK_S)
+
+    @contextmanager
+    def _known(self, child: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+        """A podman that ``close`` ends."""
         self._running.add(child)
         try:
             with child:
                 if self._closed:  # before it was known
-                    child.kill()
-                assert child.stdout is not None  # noqa: S101 - a pipe was asked for
-                unpacking.unpack(child.stdout, root)
-                unpacking.make_folder(root, start)
+                    _end(child)
+                yield child
         finally:
             self._running.discard(child)
+
+    def _export(self, container: str, root: Path, start: str) -> None:
+        with self._known(_begun("export", container)) as child:
+            assert child.stdout is not None  # noqa: S101 - a pipe was asked for
+            assert child.stderr is not None  # noqa: S101
+            child.stderr.close()
+            unpacking.unpack(child.stdout, root)
+            unpacking.make_folder(root, start)
         if child.returncode:
             raise NotBuiltError(f"podman export ended with exit {child.returncode}")
 
@@ -134,36 +147,54 @@ def _tool() -> str:
         raise NotBuiltError("podman is not installed: install the package podman") from None
 
 
-def _podman(*words: str) -> str:
+def _begun(*words: str) -> "subprocess.Popen[bytes]":
+    """Podman, in a process group of its own."""
+    return subprocess.Popen(  # noqa: S603 - a program of the system; a reference follows its options
+        (_tool(), *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    if child.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def _podman(child: "subprocess.Popen[bytes]", limit_s: float) -> str:
+    """What it says until it ends; NotBuiltError in a person's words."""
+    words = cast("tuple[str, ...]", child.args)[1:]
     try:
-        done = subprocess.run(  # noqa: S603 - a program of the system; a reference follows its options
-            (_tool(), *words), capture_output=True, text=True, check=False, timeout=_ASK_S,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        out, err = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        raise NotBuiltError(f"podman {words[0]} did not answer within {_ASK_S:.0f} s") from None
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line and not line.startswith("time=")]
+        _end(child)
+        child.communicate()
+        raise NotBuiltError(f"podman {words[0]} did not answer within {limit_s:.0f} s") from None
+    if child.returncode:
+        said = [
+            line
+            for line in err.decode(errors="replace").splitlines()
+            if line and not line.startswith("time=")
+        ]
         if words[0] == "image" and (not said or _ABSENT.search(said[-1])):
             raise NotBuiltError(f"the image is not on this machine: podman pull {words[-1]}")
         told = f": {plain(said[-1])}" if said else ""
-        raise NotBuiltError(f"podman {words[0]} ended with exit {done.returncode}{told}")
-    return done.stdout
+        raise NotBuiltError(f"podman {words[0]} ended with exit {child.returncode}{told}")
+    return out.decode(errors="replace")
 
 
-def _inspected(reference: str) -> dict[str, Any]:
-    """What the image says of itself; NotBuiltError when podman does not have it."""
-    _tool()
+def _inspected(said: str) -> dict[str, Any]:
+    """What an image says of itself, as podman told it; NotBuiltError where that cannot be used."""
     try:
-        found = json.loads(_podman("image", "inspect", reference))
+        found = json.loads(said)
         config: dict[str, Any] = found[0].get("Config") or {}
     except (ValueError, LookupError):
         raise NotBuiltError("podman says nothing that can be read of the image") from None
     config = {key: config.get(key) for key in ("Entrypoint", "Cmd", "Env", "WorkingDir")}
     if not (config["Entrypoint"] or config["Cmd"]):
         raise NotBuiltError("the image says nothing to run: it needs an entry point or a command")
-    for key, said in config.items():
-        if not all(isinstance(one, str) and "\0" not in one for one in _texts(said)):
+    for key, told in config.items():
+        if not all(isinstance(one, str) and "\0" not in one for one in _texts(told)):
             raise NotBuiltError(f"what the image says of its {key} is no text that a program can be given")
     config["WorkingDir"] = f"/{(config['WorkingDir'] or '').lstrip('/')}"
     return config

@@ -237,6 +237,32 @@ def test_a_podman_that_does_not_work_is_not_taken_for_a_missing_image(keeper: Pa
         asyncio.run(Images(keeper / "images").unpack(REFERENCE))
 
 
+@pytest.mark.parametrize("slow", ["image inspect", "create"])
+def test_a_podman_that_hangs_is_ended_with_everything_else(keeper: Path, slow: str) -> None:
+    program, real = keeper / "podman", keeper / "real"
+    program.rename(real)
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in "{slow}"*) echo $$ > {keeper}/pid.new; mv {keeper}/pid.new {keeper}/pid; '
+        f'sleep 50; exit 0 ;; esac\nexec {real} "$@"\n'
+    )
+    program.chmod(0o755)
+
+    async def story() -> float:
+        made = Images(keeper / "images")
+        asking = asyncio.ensure_future(made.unpack(REFERENCE))
+        while not (keeper / "pid").exists():
+            await asyncio.sleep(0.01)
+        began = asyncio.get_running_loop().time()
+        made.close()
+        with pytest.raises(NotBuiltError):
+            await asking
+        return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(story()) < 40, "it did not wait for podman"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((keeper / "pid").read_text()), 0)
+
+
 def test_without_podman_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reconciler.runtime.host._SEARCHED", (str(tmp_path),))
     with pytest.raises(NotBuiltError, match="install the package podman"):
