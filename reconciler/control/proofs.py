@@ -18,6 +18,7 @@ from reconciler.control import atomic
 from reconciler.model.inventory import Layer, Tree
 
 FOLDER = "evidence"
+_BARE = "default"  # of a check without a binding
 _KEPT = 20  # checks of one connector
 _LONGEST = 2**21  # bytes of one file: thousands of cases
 
@@ -38,7 +39,10 @@ def record(connector: Path, evidence: Evidence) -> Path:
     """Write evidence beside a connector, in its folder, to be committed; where it is. Raises OSError."""
     folder = connector / FOLDER
     folder.mkdir(exist_ok=True)
-    path = folder / f"{evidence.binding or 'default'}-{evidence.mode}.json"
+    name = _BARE if evidence.binding is None else evidence.binding
+    if evidence.binding == _BARE:  # a person's name for one: no name has a point
+        name = f"{_BARE}.binding"
+    path = folder / f"{name}-{evidence.mode}.json"
     atomic.write(path, rendered(evidence), mode=0o644)
     return path
 
