@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
     try:
         child = os.posix_spawnp(words[0], words, os.environ)
     except OSError as fault:
-        print(f"cannot run {words[0]}: {fault.strerror}", file=sys.stderr)  # noqa: T201 - the connector's log
+        print(f"handler: cannot run {words[0]}: {fault.strerror}", file=sys.stderr)  # noqa: T201 - the connector's log
         return 127
     signal.signal(signal.SIGTERM, lambda number, frame: os.kill(child, number))
     threading.Thread(target=_carry, args=(listener,), daemon=True).start()

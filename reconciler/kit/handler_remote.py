@@ -375,12 +375,12 @@ def main() -> int:
     try:
         there = _greeted(server)
     except Refused as fault:
-        _say(f"the server refuses the handshake: {fault.code} {fault.text}")
+        _say(f"handler: the server refuses the handshake: {fault.code} {fault.text}")
         return 1
     tools = {name: Tool(server, name, mapping) for name, mapping in mappings.items()}
     missing = sorted({tool.theirs for tool in tools.values()} - there)
     if missing:
-        _say(f"the server has no tool {', '.join(missing)}; it has {', '.join(sorted(there))}")
+        _say(f"handler: the server has no tool {', '.join(missing)}; it has {', '.join(sorted(there))}")
         return 1
     serve(tools)
     return 0

@@ -385,18 +385,20 @@ def main(words: list[str]) -> int:
     try:
         server = Server(words)
     except OSError as fault:
-        _say(f"cannot run {words[0]}: {fault.strerror}")
+        _say(f"handler: cannot run {words[0]}: {fault.strerror}")
         return 127
     threading.Thread(target=server.listen, daemon=True).start()
     try:
         there = server.greet()
     except Refused as fault:
-        _say(f"the wrapped server refuses the handshake: {fault.code} {fault.text}")
+        _say(f"handler: the wrapped server refuses the handshake: {fault.code} {fault.text}")
         return 1
     tools = {name: Tool(server, name, mapping) for name, mapping in mappings.items()}
     missing = sorted({tool.theirs for tool in tools.values()} - there)
     if missing:
-        _say(f"the wrapped server has no tool {', '.join(missing)}; it has {', '.join(sorted(there))}")
+        _say(
+            f"handler: the wrapped server has no tool {', '.join(missing)}; it has {', '.join(sorted(there))}"
+        )
         return 1
     serve(tools)
     return 0

@@ -20,6 +20,8 @@ _HALF = RING_BYTES // 2
 _CHUNK = 65536
 _CLEAN = bytes(byte if (byte >= 0x20 and byte != 0x7F) or byte in b"\n\t" else 0x3F for byte in range(256))
 
+_OURS = "handler: "  # so the kit's own programs begin the reason for which they end
+
 
 class RingLog:
     """The log of one binding, shared by its instances: ``NAME.log`` and, before it, ``NAME.log.1``."""
@@ -28,11 +30,13 @@ class RingLog:
         self._path = path
         self._older = path.with_name(path.name + ".1")
         self._size = path.stat().st_size if path.exists() else 0
+        self._newest: Speaker | None = None
         self._half_said: Speaker | None = None  # whose last line has not ended
 
     def speaker(self, digest: str) -> "Speaker":
         """What one process of an instance prints, from now on."""
-        return Speaker(self, digest)
+        self._newest = Speaker(self, digest)
+        return self._newest
 
     def write(self, data: bytes, speaker: "Speaker") -> int:
         """Append what a process printed; how many bytes of the log that are. When the newer half is full it
@@ -67,14 +71,29 @@ class RingLog:
 
     def last_line(self) -> str:
         """The last line that was written, at most 200 characters; "" when there is none."""
+        said = (line.text.strip() for line in reversed(loglines.lines(self._end())))
+        return next(filter(None, said), "")[:200]
+
+    def why(self) -> str:
+        """What our own program in front of a connector said last of why it ends, at most 200 characters; ""
+        where the newest process said nothing of the kind.
+        """
+        if self._newest is None or not self._newest.spoke:
+            return ""
+        for line in reversed(loglines.lines(self._end())):
+            if line.text.startswith(_OURS):
+                return line.text.removeprefix(_OURS).strip()[:200]
+            if line.begins:
+                break
+        return ""
+
+    def _end(self) -> str:
         try:
             with self._path.open("rb") as file:
                 file.seek(max(0, self._size - 4096))
-                text = file.read().decode("utf-8", "replace")
+                return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-        said = (line.text.strip() for line in reversed(loglines.lines(text)))
-        return next(filter(None, said), "")[:200]
 
 
 class Speaker:
@@ -83,7 +102,7 @@ class Speaker:
     def __init__(self, log: RingLog, digest: str) -> None:
         self._log = log
         self._digest = digest
-        self._spoke = False
+        self.spoke = False
 
     def say(self, data: bytes) -> int:
         """Put what was read of it into the log; how many bytes of the log that are."""
@@ -93,9 +112,9 @@ class Speaker:
         """What it printed now, a head before each line."""
         now_s = time.time()
         at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now_s))}.{int(now_s * 1000) % 1000:03}Z"
-        first = loglines.head(at, self._digest, begins=not self._spoke).encode()
+        first = loglines.head(at, self._digest, begins=not self.spoke).encode()
         more = b"\n" + loglines.head(at, self._digest, begins=False).encode()
-        self._spoke = True
+        self.spoke = True
         lines = data.removesuffix(b"\n")
         return first + lines.replace(b"\n", more) + data[len(lines) :]
 

@@ -445,7 +445,10 @@ class Running:
         if blame is None and instance.is_from_outside(how):
             words = f"its process was ended from outside, with {how}, or by a machine without memory"
             return self._state.killed_by_others(how, words, now)
-        said = f"its process ended with {how}: `handler logs {self.recipe.binding}` says more"
+        # Before it has answered: later the same words may stand beside what it was asked.
+        why = "" if self._state.answered else self._log.why()
+        more = f"`handler logs {self.recipe.binding}` says more"
+        said = f"its process ended with {how}: " + (f"{why}; {more}" if why else more)
         return self._state.ended(how, *(blame or (None, said)), now)
 
     def _echo(self, words: str) -> None:

@@ -157,6 +157,25 @@ def test_five_ends_within_a_minute_are_a_crash_loop() -> None:
     play(story)
 
 
+def test_what_our_own_program_in_front_says_of_a_start_that_failed_is_told() -> None:
+    says = b"""import sys
+print("handler: the server has no tool scan; it has say", file=sys.stderr, flush=True)
+print("bye", file=sys.stderr, flush=True)
+sys.exit(3)
+"""
+
+    async def story(made: Rig) -> None:
+        for code, why in ((pinned(says), "the server has no tool scan; it has say; "), (DIES, "")):
+            name = await made.declare("dies", code=code)
+            endpoint = await made.supervisor.ready(name)
+            await asyncio.wait_for(asyncio.shield(endpoint.ended), PATIENCE_S)
+            await until(lambda name=name: made.phase(name).phase == "failed")  # type: ignore[misc]
+            words = f"its process ended with exit 3: {why}`handler logs dies` says more"
+            assert made.phase(name).message == words
+
+    play(story)
+
+
 def test_a_killed_connector_is_started_again_by_the_next_call() -> None:
     async def story(made: Rig) -> None:
         name = await made.declare()
