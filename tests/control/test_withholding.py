@@ -113,8 +113,8 @@ def test_only_the_last_checks_of_a_connector_are_kept(tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 20
 
 
-def test_a_binding_that_is_called_default_takes_nobodys_place(tmp_path: Path, judged: Judged) -> None:
-    bare = judged.evidence.model_copy(update={"binding": None})
+def test_a_binding_that_is_called_default_takes_nobodys_place(tmp_path: Path) -> None:
+    bare = Judged().evidence.model_copy(update={"binding": None})
     names = [proofs.record(tmp_path, bare).name]
     for binding in ("default", "mine"):
         names.append(proofs.record(tmp_path, bare.model_copy(update={"binding": binding})).name)
