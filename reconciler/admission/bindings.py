@@ -4,6 +4,7 @@ A binding names references to secrets, never secrets, so no message here can rep
 does not know is refused with the nearest key that it does, for a misspelt setting would be silently ignored.
 """
 
+import posixpath
 from collections.abc import Iterator
 
 from reconciler.admission.models import models_are_listed_once, some_tool_takes_a_model
@@ -158,6 +159,35 @@ def secrets_take_nothing_of_ours(view: View, binding: Resource[Binding]) -> Iter
             )
 
 
+def secret_files_are_found_and_lie_elsewhere(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
+    """A file that holds a secret has a whole path, and does not lie in what is kept and shared."""
+    home, root = view.where.home, "".join(view.where.forbidden[:1])
+    for slot, reference in binding.spec.secrets.items():
+        path = reference.file
+        if path is None:
+            continue
+        whole = f"{home}/{path[2:]}" if home and path.startswith("~/") else path
+        there = quoted(f"~/.secrets/{slot}")  # the text itself is not shown: it may be the secret
+        if not path.startswith(("/", "~")):
+            what, mend = "is not whole", f"write it from '/' or '~/', like {there}"
+            why = "the controller is started in any folder, so nobody knows what it begins at"
+        elif root and holds(root, (posixpath.normpath(whole),)):
+            what, mend = "leads into the configuration", f"move the file out, and write {there}"
+            why = "a configuration is kept and shared, and a secret is not"
+        else:
+            continue
+        yield Problem(
+            code="B216",
+            what=f"the path of the secret {quoted(slot)} {what}",
+            why=why,
+            mend=mend,
+            at=Span(binding.file),
+            path=("secrets", slot, "file"),
+            about=binding.ref,
+            reason="SecretUnresolved",
+        )
+
+
 def pinned_digest_is_the_connectors(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
     """A pinned connector is byte for byte the one that was looked at."""
     connector = _connector(view, binding)
@@ -203,6 +233,7 @@ RULES = (
     required_settings_are_set,
     secrets_fill_known_slots,
     secrets_take_nothing_of_ours,
+    secret_files_are_found_and_lie_elsewhere,
     pinned_digest_is_the_connectors,
     models_are_listed_once,
     some_tool_takes_a_model,

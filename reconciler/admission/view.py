@@ -41,7 +41,7 @@ class Surroundings:
     """
 
     home: str = ""
-    forbidden: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()  # the configuration itself is the first
 
 
 class View:

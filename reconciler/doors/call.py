@@ -35,7 +35,8 @@ Calls one tool as an agent would, and prints its answer as JSON.
   --help          with a TOOL: its inputs
   --agent NAME    with the services and limits of this agent (default: the session around, else the only one)
   --binding NAME  through this binding alone, with the current folder as scope: for operators, who are also
-                  told what no agent is: the diagnostic of a call that failed, and where the log is
+                  told what no agent is: the diagnostic of a call that failed, and where the log is; by its
+                  newest admitted form, also while agents are still served by an earlier one
   --timeout SECONDS  give up, and cancel the call (default: the interface's own limit); so does Ctrl-C
   -o json         one line, also on a terminal
 

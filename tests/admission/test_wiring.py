@@ -36,6 +36,7 @@ NEEDY = build.catalog() | connector(
 SECRET = build.catalog() | connector(
     "engine", "ocr/v1", more='[secretSlots.api_key]\nenv = "API_KEY"\nrequired = true\n'
 )
+INSIDE = ("/home/ada/config/keys/x", "~/config/x", "/home/ada/other/../config/x")  # the configuration
 NOT_BUILT = build.catalog() | connector("engine", "ocr/v1", more="[sandbox]\ngpu = true\n")
 _OCR = interface()
 PAID = build.catalog() | {
@@ -189,6 +190,31 @@ BINDINGS = [
             SECRET,
         )
         for variable in ("PATH", "XDG_RUNTIME_DIR", "HANDLER_STATE", "https_proxy")
+    ),
+    Bad(
+        "B216",
+        binding("b", "engine", 'secrets = { api_key = { file = "keys/x" } }\n'),
+        B,
+        "secrets.api_key.file",
+        "the path of the secret 'api_key' is not whole",
+        "write it from '/' or '~/', like '~/.secrets/api_key'",
+        (B, '"keys/x"', "'~/.secrets/api_key'"),
+        SECRET,
+        reason="SecretUnresolved",
+    ),
+    *(
+        Bad(
+            "B216",
+            binding("b", "engine", f'secrets = {{ api_key = {{ file = "{path}" }} }}\n'),
+            B,
+            "secrets.api_key.file",
+            "the path of the secret 'api_key' leads into the configuration",
+            "move the file out, and write '~/.secrets/api_key'",
+            (B, f'"{path}"', "'~/.secrets/api_key'"),
+            SECRET,
+            reason="SecretUnresolved",
+        )
+        for path in INSIDE
     ),
     Bad(
         "B209",
