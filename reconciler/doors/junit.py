@@ -31,6 +31,17 @@ def text(evidence: Evidence, came: Iterable[str]) -> str:
     return "\n".join([*lines, "</testsuites>", ""])
 
 
+def skipped(connector: str, why: str) -> str:
+    """The document of an examination that did not take place: one case, which was skipped, and why."""
+    whole = CaseResult(
+        interface="", name="examination", tier="conformance", verdict="skipped", seconds=0.0, faults=[why]
+    )
+    counts = _counts([whole])
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>"]
+    lines += [f"  <testsuite name={_attribute(connector)} {counts}>", *_case(connector, whole, "")]
+    return "\n".join([*lines, "  </testsuite>", "</testsuites>", ""])
+
+
 def _case(owner: str, result: CaseResult, words: str) -> Iterable[str]:
     named = f"classname={_attribute(owner)} name={_attribute(result.name)}"
     head = f'    <testcase {named} time="{result.seconds:.3f}"'

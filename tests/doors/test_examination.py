@@ -152,8 +152,12 @@ def edit(world: World, path: str, old: str, new: str) -> None:
 def test_one_that_reaches_out_is_skipped_without_live(world: World) -> None:
     promised.lay(world.config)
     edit(world, "connectors/counter/connector.toml", "[settings", 'egress = ["example.com:443"]\n[settings')
-    ran = world.handler(*CHECK, "counter")
+    junit = world.root / "counter.xml"
+    ran = world.handler(*CHECK, "counter", "--junit", str(junit))
     assert ran.code == 77
+    counts = ElementTree.parse(junit).getroot().attrib
+    assert (counts["tests"], counts["failures"], counts["skipped"]) == ("1", "0", "1")
+    assert "with --live the fixtures" in junit.read_text()
     assert ran.err == (
         "handler: skipped: it reaches example.com:443: with --live the fixtures of its cases are sent there\n"
     )
