@@ -272,3 +272,7 @@ def test_a_screen_too_small_keeps_its_first_and_last_lines() -> None:
     lines = watching._fitted(text, 10).splitlines()
     assert (lines[0], lines[-1], len(lines)) == ("line 0", "line 29", 10)
     assert watching._fitted("a\nb\n", 10) == "a\nb\n"
+
+
+def test_what_waits_for_an_apply_names_the_one_that_needs_nobody_to_ask(world: World) -> None:
+    assert "`handler apply -y`" in world.handler("explain", "AwaitingApply").out

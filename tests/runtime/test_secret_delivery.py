@@ -232,3 +232,10 @@ async def test_a_secret_that_is_not_there_is_told_before_any_start_and_that_it_c
         use(tmp_path, "fd")
         await made.supervisor.follow_rotation()
         assert made.phase(name).reason is None
+        Path(slot.reference[0]).unlink()
+        other = await made.declare("other", pinned(extra=b"x"), secrets=(slot,))
+        use(tmp_path, "fd")
+        made.supervisor.forgive(other)  # as `handler reconcile` does
+        async with asyncio.timeout(30):
+            while made.phase(other).phase == "failed":
+                await asyncio.sleep(0.01)
