@@ -141,7 +141,13 @@ def lay_run_folder(run_folder: Path) -> None:
             f"the run folder {run_folder} is too long for Unix sockets: set HANDLER_RUN to a shorter path"
         )
     for folder in (run_folder.parent, run_folder):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except PermissionError:
+            raise CannotStart(
+                f"cannot make {folder}, the folder of its sockets: set HANDLER_RUN (or XDG_RUNTIME_DIR) "
+                "to a folder that is yours"
+            ) from None
     above = run_folder.parent.stat()
     shared = above.st_mode & 0o002 and not above.st_mode & stat.S_ISVTX
     if above.st_uid not in (0, os.geteuid()) or shared:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from reconciler import __version__
@@ -45,7 +45,8 @@ _MARKS = {
 
 def run(settings: usage.Settings) -> int:
     """Look at everything and say it; 0 when nothing is missing, else 1."""
-    findings = list(findings_of(folders.configuration(settings.config)))
+    named = bool(settings.config or os.environ.get("HANDLER_CONFIG"))
+    findings = list(findings_of(folders.configuration(settings.config), named=named))
     if settings.output == "json":
         sys.stdout.write(json.dumps([asdict(one) for one in findings], indent=2, ensure_ascii=False) + "\n")
     else:
@@ -54,11 +55,13 @@ def run(settings: usage.Settings) -> int:
     return 1 if any(one.state == "missing" for one in findings) else 0
 
 
-def findings_of(config: Path) -> Iterator[Finding]:
-    """Everything that is looked at, in the order of the road that a call takes."""
+def findings_of(config: Path, *, named: bool = True) -> Iterator[Finding]:
+    """Everything that is looked at, in the order of the road that a call takes. A configuration that nobody
+    named may be elsewhere.
+    """
     yield _python()
     yield _git()
-    yield from _folders(config)
+    yield from _folders(config, named=named)
     yield from _watching()
     yield from _walls()
     yield _files()
@@ -111,11 +114,14 @@ def _git() -> Finding:
     return Finding("git", "stands", told.stdout.strip())
 
 
-def _folders(config: Path) -> Iterator[Finding]:
+def _folders(config: Path, *, named: bool = True) -> Iterator[Finding]:
     if (config / "handler.toml").is_file() or any(
         (config / name).is_dir() for name in ("agents", "bindings")
     ):
         yield Finding("configuration", "stands", str(config))
+    elif not named:
+        told = f"none here, none named, and nothing at {config}"
+        yield Finding("configuration", "unneeded", told, "name yours with -c DIR, or 'handler init DIR'")
     else:
         yield Finding("configuration", "missing", f"nothing at {config}", f"handler init {config}")
     state, run = folders.state(config), folders.run(config)
@@ -125,7 +131,9 @@ def _folders(config: Path) -> Iterator[Finding]:
         told = f"{run} is longer than the {room} bytes that Unix sockets leave"
         yield Finding("run folder", "missing", told, "set HANDLER_RUN to a shorter path")
     else:
-        yield _place("run folder", run)
+        found = _place("run folder", run)
+        elsewhere = "set HANDLER_RUN (or XDG_RUNTIME_DIR) to a folder that is yours"
+        yield replace(found, mend=elsewhere) if found.state == "missing" else found
     owner = lock.owner(state)
     if owner:
         yield Finding(_CONTROLLER, "stands", f"pid {owner.pid}")

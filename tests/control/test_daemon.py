@@ -45,6 +45,17 @@ def test_what_stands_in_the_way_is_said_in_a_sentence(
     assert len([line for line in caplog.messages if words in line]) == 2
 
 
+def test_a_run_folder_that_cannot_be_made_says_where_it_can(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(daemon.CannotStart, match="set HANDLER_RUN"):
+        daemon.lay_run_folder(place / "run")
+
+
 @pytest.mark.parametrize(
     ("uid", "mode", "may"),
     [

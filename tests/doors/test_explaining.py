@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -202,6 +203,11 @@ def test_doctor_says_what_is_missing_and_the_mend(tmp_path: Path, monkeypatch: p
     assert found["run folder"].state == "missing"
     assert "HANDLER_RUN" in found["run folder"].mend
     assert found["state folder"].mend == f"chmod 700 {tmp_path / 'state'}"
+    elsewhere = {one.thing: one for one in doctor._folders(tmp_path, named=False)}["configuration"]
+    assert (elsewhere.state, "-c DIR" in elsewhere.mend) == ("unneeded", True)
+    monkeypatch.setenv("HANDLER_RUN", "/proc/run")  # where nobody can make anything
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "HANDLER_RUN" in {one.thing: one for one in doctor._folders(tmp_path)}["run folder"].mend
     monkeypatch.setenv("PATH", "")
     assert doctor._git().state == "narrow"
 
