@@ -8,6 +8,7 @@ its folder, an absolute path below ``sandbox.read``, or a program of the system:
 PATH.
 """
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +86,17 @@ def _program(
     if "/" not in name:
         if environment is not None and (environment / "bin" / name).is_file():
             return (host.survey().interpreter, f"/env/bin/{name}"), ()
-        return (f"/usr/bin/{name}",), (host.program(name),)
+        try:
+            return (f"/usr/bin/{name}",), (host.program(name),)
+        except host.Missing as fault:
+            if environment is None:
+                raise
+            scripts = sorted(path.name for path in (environment / "bin").glob("*"))
+            near = difflib.get_close_matches(name, scripts, n=1)
+            there = "no package of requirements.lock has a script of that name"
+            raise host.Missing(
+                f"{fault}, and {there}" + (f": did you mean '{near[0]}'?" if near else "")
+            ) from None
     if name.startswith("/"):
         return (name,), (host.executable(Path(name)),)
     inside = name.removeprefix("./")
