@@ -151,8 +151,6 @@ def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:
 def _of_binding(spec: Binding) -> Iterator[Absence]:
     if spec.addon is not None:
         yield Absence(("addon",), needed=True)
-    if spec.shadow is not None:
-        yield Absence(("shadow",), needed=False)
     if spec.probe.link != "off":
         yield Absence(("probe", "link"), needed=False)
     if spec.probe.readiness is not None:

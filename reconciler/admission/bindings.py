@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from reconciler.admission.models import models_are_listed_once, some_tool_takes_a_model
 from reconciler.admission.scopes import holds, overlaps
+from reconciler.admission.shadows import shadow_answers_the_same, shadow_is_another_binding
 from reconciler.admission.slots import format_mend, value_fault
 from reconciler.admission.smoke import smoke_cases_are_known_and_do_nothing
 from reconciler.admission.view import View, nearest
@@ -206,26 +207,6 @@ def pinned_digest_is_the_connectors(view: View, binding: Resource[Binding]) -> I
     )
 
 
-def shadow_is_another_binding(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
-    """A shadow is a known binding, and not the binding itself."""
-    shadow = binding.spec.shadow
-    if shadow is None:
-        return
-    others = [name for name in view.names(Kind.BINDING) if name != binding.ref.name]
-    if shadow not in others:
-        near = nearest(shadow, others)
-        yield Problem(
-            code="B210",
-            what=f"shadow {quoted(shadow)} is not another binding",
-            why="a shadow gets a copy of calls, so it is a binding that exists and not this one",
-            mend=f"write {quoted(near)}" if near else "delete shadow",
-            at=Span(binding.file),
-            path=("shadow",),
-            about=binding.ref,
-            reason="UnresolvedReference",
-        )
-
-
 RULES = (
     connector_is_known,
     settings_are_known_and_fit,
@@ -238,6 +219,7 @@ RULES = (
     models_are_listed_once,
     some_tool_takes_a_model,
     shadow_is_another_binding,
+    shadow_answers_the_same,
     smoke_cases_are_known_and_do_nothing,
 )
 

@@ -40,6 +40,7 @@ from reconciler.control.place import Place
 from reconciler.control.proving import Demand
 from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
+from reconciler.control.shadowing import Shadows
 from reconciler.control.smoke import Smoke
 from reconciler.control.status import Board
 from reconciler.control.tracing import Tracer
@@ -177,6 +178,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     finally:
         with anyio.CancelScope(shield=True):
             await parts.doorkeeper.close_all()
+            await news.shadows.close()
             await parts.supervisor.close()
             await leaving.close()
             parts.journal.close()
@@ -195,7 +197,9 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving
     )  # fmt: skip
     dispatcher = Dispatcher(supervisor, recipe=news.recipe, root=place.config)
     leaving.serves = dispatcher.serves
-    withdrawn = Withdrawn(dispatcher)
+    news.shadows = shadows = Shadows(place.state, time.time, time.monotonic)
+    withdrawn = Withdrawn(dispatcher, shadows)
+    shadows.opening, shadows.instance = withdrawn.open_plain, news.wanted
     sessions = Sessions(place.state / "sessions", now=time.time, token=lambda: secrets.token_hex(6))
 
     def record(call: CallRecord) -> None:
@@ -221,6 +225,7 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     tracer = Tracer(os.environ, secrets.token_hex)
     news.observed = Observed(controller, Clocks(time.time, time.monotonic), tracer)
+    news.observed.more = shadows.families
     journal.left = news.observed.left
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving
@@ -267,6 +272,7 @@ class _News:
     controller: Controller
     observed: Observed
     keeper: Doorkeeper
+    shadows: Shadows
 
     def instance(self, seen: InstanceSeen) -> None:
         self.keeper.standings.heard(seen)
@@ -277,6 +283,12 @@ class _News:
 
     def table(self) -> RouteTable:
         return self.controller.table
+
+    def wanted(self, binding: str) -> InstanceName | None:
+        """The instance that a binding is to have, once it is declared."""
+        look = self.controller.look
+        names = look.desired.recipes if look is not None else ()
+        return next((one for one in names if one.binding == binding and self.recipe(one)), None)
 
 
 async def _until_signalled(stop: anyio.Event) -> None:

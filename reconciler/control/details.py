@@ -45,6 +45,8 @@ def declared(spec: Record, admission: Admission) -> dict[str, Any]:
             told["requires"] = list(spec.requires)
         case Binding():
             told |= {"connector": spec.connector, "settings": dict(spec.settings)}
+            if spec.shadow is not None:
+                told["shadow"] = spec.shadow
         case Connector():
             told["implements"] = list(spec.implements)
         case _:

@@ -9,7 +9,7 @@ holds a payload or a secret; a Unix socket is for the same user alone, a loopbac
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ class Observed:
     def __init__(self, controller: Controller, clocks: Clocks, tracer: Tracer) -> None:
         self.tally: Tally | None = None  # while somebody may ask
         self.tracer = tracer
+        self.more: Callable[[], Iterable[Family]] = tuple  # that others count
         self.started_at = clocks.wall()
         self.controller = controller
         self._clocks = clocks
@@ -110,6 +111,7 @@ class Observed:
         if self.tally is not None:
             yield from self.tally.families()
         yield self.tracer.family()
+        yield from self.more()
         keeper = self.controller.parts.doorkeeper
         kinds: dict[tuple[str, ...], float] = {("opened",): 0, ("standing",): 0}
         for session in keeper.sessions():

@@ -152,7 +152,7 @@ def _ready(
         )
     match ref.kind:
         case Kind.BINDING:
-            return _taped(in_force, _binding_ready(index, ref, seen))
+            return _copied(in_force, _taped(in_force, _binding_ready(index, ref, seen)))
         case Kind.AGENT:
             return _agent_ready(index, ref)
         case _:
@@ -198,6 +198,17 @@ def _taped(form: Resource[Record], found: Condition) -> Condition:
     if found.status != "True" or found.reason not in ("Running", "Idle"):
         return replace(found, message=f"{words}; {found.message}")
     return Condition("Ready", "True", reason, words)
+
+
+def _copied(form: Resource[Record], found: Condition) -> Condition:
+    """Marked where copies of its calls go to another binding."""
+    shadow = getattr(form.spec, "shadow", None)
+    if shadow is None:
+        return found
+    words = f"copies of some calls go to binding/{shadow} and are only compared"
+    if found.status != "True" or found.reason not in ("Running", "Idle"):
+        return replace(found, message=f"{words}; {found.message}")
+    return Condition("Ready", "True", "Shadowed", words)
 
 
 def _without_process(facts: Facts, ref: ObjectRef) -> str:

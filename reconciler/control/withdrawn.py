@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from reconciler.admission.admit import Admission
+from reconciler.control.shadowing import Shadows
 from reconciler.control.withholding import Demands
 from reconciler.model.calls import Dispatch, Lane, Refusal
 from reconciler.model.identity import moved
@@ -15,10 +16,14 @@ from reconciler.model.resources import Binding, Record
 
 
 class Withdrawn:
-    """A dispatch that refuses what was removed, suspended or withheld, for every session at once."""
+    """A dispatch that refuses what was removed, suspended or withheld, for every session at once. What may be
+    served goes by a lane that ``shadows`` overhears where the binding asks for it.
+    """
 
-    def __init__(self, inner: Dispatch) -> None:
+    def __init__(self, inner: Dispatch, shadows: Shadows | None = None) -> None:
         self._inner = inner
+        self._shadows = shadows
+        self._shadowed: dict[str, str] = {}
         self.why: Mapping[str, str] = {}  # by binding; replaced whole, never edited
         self.withheld: Mapping[InstanceName, str] = {}  # likewise, by instance
         self._forms: Mapping[ObjectRef, Resource[Record]] = {}
@@ -40,18 +45,38 @@ class Withdrawn:
         for ref in moved(before, self._forms):
             if ref.kind is Kind.BINDING:
                 self._suspended.pop(ref.name, None)
+                self._shadowed.pop(ref.name, None)
                 form = self._forms.get(ref)
+                if form is not None and isinstance(form.spec, Binding) and form.spec.shadow:
+                    self._shadowed[ref.name] = form.spec.shadow
                 if form is not None and isinstance(form.spec, Binding) and form.spec.suspend:
                     self._suspended[ref.name] = "the binding is suspended"
+        if self._shadows is not None and (self._shadowed or self._shadows.plans):
+            self._shadows.follow(admission, self._shadowed)
         removed = (name for name in in_use if ObjectRef(Kind.BINDING, name) not in self._forms)
         self.why = self._suspended | dict.fromkeys(removed, "the binding was removed")
 
     def lane(self, instance: InstanceName) -> Lane | None:
         if instance.binding in self.why or (self.withheld and instance in self.withheld):
             return None
-        return self._inner.lane(instance)
+        lane = self._inner.lane(instance)
+        if lane is None or self._shadows is None or not self._shadowed:
+            return lane
+        return self._shadows.over(instance, lane)
 
     def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
+        shadows = self._shadows
+        if shadows is None or instance.binding not in self._shadowed:
+            self.open_plain(instance, ready)
+            return
+
+        def came(lane: Lane | Refusal) -> None:
+            ready(lane if isinstance(lane, Refusal) else shadows.over(instance, lane))
+
+        self.open_plain(instance, came)
+
+    def open_plain(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
+        """As ``open_lane``, and nobody overhears."""
         why = self.why.get(instance.binding) or self.withheld.get(instance)
         if why is not None:
             ready(Refusal("unavailable", why))

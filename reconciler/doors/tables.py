@@ -8,7 +8,7 @@ table: 0 everything is ready, 1 something is not, 2 the status cannot be read.
 import json
 import sys
 
-from reconciler.doors import columns, standing, usage
+from reconciler.doors import columns, shadowed, standing, usage
 from reconciler.doors.standing import Standing, Unknown
 from reconciler.model import revisions
 
@@ -400,6 +400,7 @@ def _declared(document: dict[str, object], settings: usage.Settings) -> list[lis
         ("scope", ", ".join(folders)),
         ("harness", told.get("harness")),
         ("connector", told.get("connector")),
+        ("shadow", shadowed.told(settings.config, name, told.get("shadow"))),
         ("settings", ", ".join(f"{key} = {json.dumps(values[key], ensure_ascii=False)}" for key in values)),
     ]
     if kind == "agent":

@@ -18,6 +18,7 @@ PASSING = frozenset(
 ASIDE = frozenset(
     (
         "Admitted", "ReconcileSuccess", "Proven", "Stale", "Idle", "Running", "Playing", "Recording",
+        "Shadowed",
         "ProcessVanished",
         "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "HarnessEdited",
         "DriftCorrected",

@@ -27,7 +27,7 @@ Reason = Literal[
     "Withheld", "Stale", "ProbeOff", "WatchDegraded", "SecretTimeout", "SecretEcho", "InternalError",
     "ModelMissing",
     "ModelSubstituted", "ProfileMutated", "AwaitingApply", "Uncontained", "CapacityWait",
-    "Idle", "Running", "Playing", "Recording", "NotBuilt", "WaitsFor", "RolledBack", "Flapping",
+    "Idle", "Running", "Playing", "Recording", "Shadowed", "NotBuilt", "WaitsFor", "RolledBack", "Flapping",
     "ProcessVanished", "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited",
     "HarnessEdited", "DriftCorrected",
 ]  # fmt: skip

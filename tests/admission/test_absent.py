@@ -66,7 +66,6 @@ NEEDED = [
 # the same, and what is served without it is right
 WITHOUT_EFFECT = [
     (bound(connector_more="[reserve]\ngpu = 1\n"), "connector/c", "reserve"),
-    (bound('shadow = "other"\n') | binding("other", "c"), "binding/b", "shadow"),
     (bound('probe = { link = "on" }\n'), "binding/b", "probe.link"),
     (bound('probe = { readiness = "attempt" }\n'), "binding/b", "probe.readiness"),
     (

@@ -48,6 +48,11 @@ PAID = build.catalog() | {
 _ASKED = tool("llm_extract")
 _ASKED["inputSchema"]["properties"]["model"] = {"type": "string", "maxLength": 100}  # type: ignore[index]
 LLM = build.catalog() | interface("llm", tools=[_ASKED]) | connector("c", "llm/v1")
+INSIDE: dict[str, str | bytes] = {
+    **interface("fs"),
+    "connectors/inside/connector.toml": 'apiVersion = "handler.connector/v1"\nname = "inside"\n'
+    'description = "d"\nimplements = ["fs/v1"]\nruntime = "builtin"\n',
+}
 TWO = interface(version=1) | interface(version=2) | connector("both", "ocr/v1", "ocr/v2")
 BOUND = binding("ocr-tesseract", "ocr-tesseract") | binding("ocr-rapid", "ocr-rapid")
 
@@ -242,6 +247,40 @@ BINDINGS = [
         "shadow 'b' is not another binding",
         "write 'bb'",
         (B, '"b"', "'bb'"),
+        reason="UnresolvedReference",
+    ),
+    Bad(
+        "B217",
+        binding("b", "ocr-rapid", 'shadow = "other"\n') | binding("other", "c"),
+        B,
+        "shadow",
+        "shadow 'other' does not implement ocr/v1",
+        "name another binding, or delete shadow",
+        binding("b", "ocr-rapid"),
+        LLM,
+        reason="UnresolvedReference",
+    ),
+    Bad(
+        "B218",
+        binding("b", "ocr-rapid", 'shadow = "c"\n')
+        | binding("c", "ocr-tesseract", 'shadow = "d"\n')
+        | binding("d", "ocr-rapid"),
+        B,
+        "shadow",
+        "shadow 'c' has a shadow itself",
+        "name another binding, or delete shadow",
+        binding("b", "ocr-rapid"),
+        reason="UnresolvedReference",
+    ),
+    Bad(
+        "B219",
+        binding("b", "inside", 'shadow = "c"\n') | binding("c", "inside"),
+        B,
+        "shadow",
+        "shadow 'c' would compare the product with itself",
+        "name another binding, or delete shadow",
+        binding("b", "inside"),
+        INSIDE,
         reason="UnresolvedReference",
     ),
     Bad(
