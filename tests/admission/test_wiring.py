@@ -48,7 +48,7 @@ PAID = build.catalog() | {
 _ASKED = tool("llm_extract")
 _ASKED["inputSchema"]["properties"]["model"] = {"type": "string", "maxLength": 100}  # type: ignore[index]
 LLM = build.catalog() | interface("llm", tools=[_ASKED]) | connector("c", "llm/v1")
-INSIDE: dict[str, str | bytes] = {
+BUILTIN: dict[str, str | bytes] = {
     **interface("fs"),
     "connectors/inside/connector.toml": 'apiVersion = "handler.connector/v1"\nname = "inside"\n'
     'description = "d"\nimplements = ["fs/v1"]\nruntime = "builtin"\n',
@@ -280,7 +280,7 @@ BINDINGS = [
         "shadow 'c' would compare the product with itself",
         "name another binding, or delete shadow",
         binding("b", "inside"),
-        INSIDE,
+        BUILTIN,
         reason="UnresolvedReference",
     ),
     Bad(
