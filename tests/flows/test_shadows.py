@@ -55,7 +55,7 @@ def test_a_shadow_is_asked_what_was_answered_and_only_compared(tmp_path: Path) -
         place.write("bindings/other.toml", OTHER.format("false"))
         place.write("handler.toml", CONFIG + '[http]\nlisten = "127.0.0.1:0"\n')
         place.write("agents/clerk.toml", AGENT.format(place.inbox))
-        place.handler("lock", "add", "count/v1", "--reviewer", "ada")
+        place.handler("lock", "add", "count/v1", "--reviewer", "ada", "--despite-warnings")
         (place.inbox / "a.txt").write_text(f"{WORD} two three four")
         (place.inbox / "long.txt").write_text("word " * 200)
         (place.inbox / "hang.txt").write_text("hang two")
