@@ -46,15 +46,11 @@ class State:
     started_at: float = 0.0
     retry_at: float = 0.0
     starts: int = 0
+    restarts: int = 0  # of them, those after an end that nobody asked for
     last_exit: str = ""  # "exit 1", "signal 9"
     reason: Reason | None = None
     message: str = ""
     killed: bool = False  # the last process, by somebody else's signal
-
-    @property
-    def restarts(self) -> int:
-        """How often it was started again after its first start."""
-        return max(0, self.starts - 1)
 
     def wait_s(self, now: float) -> float:
         """How long a start has to wait for the back-off; 0 when it need not."""
@@ -79,9 +75,10 @@ class State:
     def started(self, now: float) -> "State":
         """A process is being started for it."""
         self._only("declared", "failed")
+        again = self.phase == "failed" and self.starts > 0
         return replace(
             self, phase="starting", running=True, answered=False, started_at=now, starts=self.starts + 1,
-            killed=False,
+            restarts=self.restarts + again, killed=False,
         )  # fmt: skip
 
     def answering(self) -> "State":

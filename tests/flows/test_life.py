@@ -104,7 +104,7 @@ def test_an_open_session_holds_no_process_and_what_others_kill_is_started_again_
             wait_for(lambda: "acme-rests" not in instances(place), "it is gone")
     described = place.handler("describe", "binding/acme-rests").stdout
     (row,) = [line.split() for line in described.splitlines() if line.startswith("acme-rests@")]
-    assert (row[1], row[3]) == ("failed", "6"), described
+    assert (row[1], row[3]) == ("failed", "5"), described  # the last is not started again yet
     assert "CrashLoop" not in described
     assert "from outside, with signal 9" in described
     assert place.condition("agent", "rests", "Ready")["status"] == "True"

@@ -60,6 +60,7 @@ def test_every_bound_of_an_instance_is_compared() -> None:
     """What a recipe holds is shown as reach, bound, making, or by the keys of the two files."""
     shown_by_keys = {
         "folders",
+        "cassette",
         "command",
         "image",
         "socket",

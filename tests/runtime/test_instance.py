@@ -155,7 +155,14 @@ def test_laws_hold_after_any_history(history: list[tuple[str, float]]) -> None:
         assert state.phase not in {"ready", "idle"} or (state.phase == "ready") == (state.holds > 0)
         assert 0 <= state.wait_s(now) <= LONGEST_BACK_OFF_S
         assert len(state.ends) <= LOOP_ENDS
-        assert state.restarts == max(0, state.starts - 1)
+        assert 0 <= state.restarts <= max(0, state.starts - 1)
+
+
+def test_a_start_after_we_stopped_it_is_no_restart() -> None:
+    rested = State().started(1.0).answering().stopped("signal 15").started(9.0)
+    assert (rested.starts, rested.restarts) == (2, 0)
+    died = rested.ended("exit 1", None, "", 10.0).started(11.0)
+    assert (died.starts, died.restarts) == (3, 1)
 
 
 def happen(state: State, what: str, now: float) -> State:
