@@ -375,7 +375,8 @@ def test_memory_is_bounded() -> None:
                 assert made.phase(name).reason == "OutOfMemory"
             else:
                 reply = await line.ask("tools/call", {"name": "run", "arguments": {"code": big}})
-                assert reply["result"]["_meta"]["ai.handler/error"]["diagnostic"].startswith("MemoryError at ")
+                told = reply["result"]["_meta"]["ai.handler/error"]["diagnostic"]
+                assert told.startswith("MemoryError at ")
 
     asyncio.run(once())
 
