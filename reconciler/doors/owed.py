@@ -10,6 +10,9 @@ _MOST = 1024  # requests; the router takes fewer at a time, so older ones will n
 _END = 2048  # bytes kept of each end of a long line; no client writes an id or a version deeper inside
 _MAX_ID = 1600  # bytes of an id as it is written; the router takes 256, each escaped at most
 _MOST_WHOLE = 2 * _END  # bytes of a line that is kept as it is
+_MAX_ID_BYTES = 256  # of a string, as the router takes it
+_ZERO = ord("0")
+_USUAL_DIGITS = 18  # characters of a number that is surely within 64 bits
 _MAX_DIGITS = 21  # characters of a number of 64 bits, and what follows
 _CUT = b"\0"  # between the two ends: no JSON, so that one is never taken for the other
 _COMPACT = b'{"jsonrpc":"2.0","id":'
@@ -41,8 +44,8 @@ def noted(before: bytes, data: bytes) -> list[tuple[int, Noted]]:
     size = len(data)
     if data.startswith(_COMPACT) and not before and data.find(b"\n") == size - 1 <= _MOST_WHOLE:
         # The usual case, in as few steps as can be.
-        end = data.find(b",", _AT, _AT + _MAX_DIGITS)
-        if data.startswith(_METHOD, end) and data[_AT:end].isdigit():
+        end = data.find(b",", _AT, _AT + _USUAL_DIGITS)
+        if data.startswith(_METHOD, end) and data[_AT:end].isdigit() and data[_AT] != _ZERO:
             return [(size, (data[_AT:end], data))]
     found = []
     start = 0
@@ -156,7 +159,30 @@ def _kept(line: bytes) -> bytes:
 
 
 def _read(line: bytes) -> Noted | None:
-    """The request in a line, by its two ends where they tell; None where it asks for nothing."""
+    """The request in a line; None where it asks for nothing, or under an id that no router answers by."""
+    one = _found(line)
+    return one if one and _is_taken(one[0]) else None
+
+
+def _is_taken(ident: bytes) -> bool:
+    """Whether a router takes an id: what it does not take it answers at once, under none."""
+    if ident.startswith(b'"'):
+        return len(ident) <= _MAX_ID_BYTES + 2 or _length(ident) <= _MAX_ID_BYTES
+    digits = ident.removeprefix(b"-")
+    return digits.isdigit() and (digits == b"0" or digits[0] != _ZERO) and -(2**63) <= int(ident) < 2**63
+
+
+def _length(ident: bytes) -> int:
+    import json  # noqa: PLC0415 - a road that is rarely taken
+
+    try:
+        return len(str(json.loads(ident)).encode(errors="surrogatepass"))
+    except ValueError:
+        return _MAX_ID_BYTES + 1
+
+
+def _found(line: bytes) -> Noted | None:
+    """The request in a line, by its two ends where they tell."""
     at = _AT if line.startswith(_COMPACT) else len(_SPACED) if line.startswith(_SPACED) else 0
     if at:
         ident = _id(line[at : at + _MAX_ID])

@@ -134,10 +134,15 @@ async def opened(site: Site, place: sandbox.Place, policy: SandboxPolicy) -> Cel
             os.close(write)
         undo.callback(process.cut)
         try:
-            endpoint = Endpoint(process.pid, inbox, process.outbox(), process.ended, folder)
-            endpoint.echoes = redactor.finds if redactor else None
+            outbox = process.outbox()
+        except (FileNotFoundError, ProcessLookupError):
+            outbox = os.dup(
+                inbox
+            )  # it ran and is gone: nothing will be read there, and its end is told as any
         except OSError as fault:
-            raise NotStartedError(f"it ended as soon as it ran: {fault.strerror}") from None
+            raise NotStartedError(f"its outbox cannot be opened: {fault.strerror}") from None
+        endpoint = Endpoint(process.pid, inbox, outbox, process.ended, folder)
+        endpoint.echoes = redactor.finds if redactor else None
         undo.pop_all()
     return Cell(process, endpoint, reader, site.folder, served)
 

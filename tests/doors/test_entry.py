@@ -103,6 +103,7 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
                 "keypaths",
                 "lines",
                 "running",
+                "shadowed",
                 "standing",
                 "tables",
             )

@@ -12,6 +12,7 @@ import pytest
 from reconciler.model import loglines
 from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import host
+from reconciler.runtime.process import Process
 from reconciler.runtime.supervisor import Altered, Unready
 from tests.runtime.rig import OBEDIENT, PATIENCE_S, Rig, descendants, pinned, recipe, rig, run
 
@@ -173,6 +174,21 @@ sys.exit(3)
             words = f"its process ended with exit 3: {why}`handler logs dies` says more"
             assert made.phase(name).message == words
 
+    play(story)
+
+
+def test_what_ends_before_it_is_looked_at_ended_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(made: Rig) -> None:
+        name = await made.declare("dies", code=DIES)
+        endpoint = await made.supervisor.ready(name)
+        await asyncio.wait_for(asyncio.shield(endpoint.ended), PATIENCE_S)
+        await until(lambda: made.phase(name).phase == "failed")
+        assert made.phase(name).message == "its process ended with exit 3: `handler logs dies` says more"
+
+    def gone(_: Process) -> int:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Process, "outbox", gone)
     play(story)
 
 
