@@ -165,7 +165,7 @@ class _Relay:
     async def _up(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """From the connector to the router."""
         while line := await reader.readline():
-            if self._playing is Trouble.SILENT:
+            if self._playing in (Trouble.SILENT, Trouble.CUT):  # an answer may be here before the cut
                 continue
             if self._playing is not None and _id(line) == self._call:
                 await self._play(line, writer)
