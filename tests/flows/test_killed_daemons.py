@@ -54,6 +54,11 @@ class Editor(threading.Thread):
             self.desk.do(Act(choice.choice(_EDITS), choice.randrange(42), choice.randrange(42)))
 
 
+def serves(made: House) -> bool:
+    said = made.handler("call", "ocr_extract", "path=invoice.png", "--binding", "a", check=False)
+    return '"pages"' in said.stdout
+
+
 def settled(made: House) -> dict[str, object]:
     """Everything that is remembered on purpose is ended; what a controller then says at its next start."""
     made.start()
@@ -80,8 +85,7 @@ def test_killed_again_and_again_while_somebody_edits_nothing_is_left_and_the_end
         daemon = place.launch()
         if number % 4 == 3:  # one in four serves: a connector runs when it dies
             wait_for(lambda: place.handler("daemon", "status", check=False).returncode == 0, "it answers")
-            said = place.handler("call", "ocr_extract", "path=invoice.png", "--binding", "a", check=False)
-            served += '"pages"' in said.stdout
+            served += any(serves(place) for _ in range(10))  # an edit may have broken it just then
         editor.over.wait(moments.uniform(0.0, _LONGEST_S))  # a random moment
         assert daemon.poll() is None, (tmp_path / "handlerd.log").read_text()[-2000:]
         place.kill()
@@ -104,4 +108,4 @@ def test_killed_again_and_again_while_somebody_edits_nothing_is_left_and_the_end
         other.env["HANDLER_CONFIG"] = str(place.config)
         odd = statustree.differences(ended, settled(other))
     assert not odd, f"HANDLER_SEED={seed}\n" + "\n".join(odd)
-    assert served or _KILLS < 20, "no connector ever ran when its controller was killed"  # chance
+    assert served, "no connector ever ran when its controller was killed"
