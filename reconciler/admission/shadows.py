@@ -24,15 +24,12 @@ def shadow_is_another_binding(view: View, binding: Resource[Binding]) -> Iterato
     others = [name for name in view.names(Kind.BINDING) if name != binding.ref.name]
     if shadow not in others:
         near = nearest(shadow, others)
-        yield Problem(
+        yield _problem(
+            binding,
             code="B210",
             what=f"shadow {quoted(shadow)} is not another binding",
             why="a shadow gets a copy of calls, so it is a binding that exists and not this one",
             mend=f"write {quoted(near)}" if near else "delete shadow",
-            at=Span(binding.file),
-            path=("shadow",),
-            about=binding.ref,
-            reason="UnresolvedReference",
         )
 
 
@@ -44,38 +41,42 @@ def shadow_answers_the_same(view: View, binding: Resource[Binding]) -> Iterator[
         return
     missing = [one for one in own.spec.implements if one not in other.spec.implements]
     if missing:
-        yield Problem(
+        yield _problem(
+            binding,
             code="B217",
             what=f"shadow {quoted(shadow.ref.name)} does not implement {listed(missing)}",
             why=f"it is asked what {own.ref} is asked, and {other.ref} would not know the tools",
             mend="name another binding, or delete shadow",
-            at=Span(binding.file),
-            path=("shadow",),
-            about=binding.ref,
-            reason="UnresolvedReference",
         )
     elif shadow.spec.shadow is not None:
-        yield Problem(
+        yield _problem(
+            binding,
             code="B218",
             what=f"shadow {quoted(shadow.ref.name)} has a shadow itself",
             why="a copy is never copied again: that comparison would not happen",
             mend="name another binding, or delete shadow",
-            at=Span(binding.file),
-            path=("shadow",),
-            about=binding.ref,
-            reason="UnresolvedReference",
         )
     elif "builtin" in map(connectors.runtime, (own, other)):
-        yield Problem(
+        yield _problem(
+            binding,
             code="B219",
             what=f"shadow {quoted(shadow.ref.name)} would compare the product with itself",
             why="a builtin opens what lies in the agent's scope by itself: there is no call to copy",
             mend="name another binding, or delete shadow",
-            at=Span(binding.file),
-            path=("shadow",),
-            about=binding.ref,
-            reason="UnresolvedReference",
         )
+
+
+def _problem(binding: Resource[Binding], *, code: str, what: str, why: str, mend: str) -> Problem:
+    return Problem(
+        code=code,
+        what=what,
+        why=why,
+        mend=mend,
+        at=Span(binding.file),
+        path=("shadow",),
+        about=binding.ref,
+        reason="UnresolvedReference",
+    )
 
 
 def _written(view: View, name: str) -> Resource[Binding] | None:

@@ -19,10 +19,9 @@ from typing import Any
 
 from reconciler.builtin.asking import Asked, Ended
 from reconciler.builtin.lane import BuiltinLane, Holder
-from reconciler.model.calls import Refusal, Reply, Result, Sink
+from reconciler.model.calls import Refusal, Relayed, Reply, Result, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
-from reconciler.model.routes import ScopeFolder
 
 RUNTIME = "cassette"
 _MOST_BYTES = 64 * 2**20  # of a cassette that is played, and of one that is written
@@ -215,29 +214,14 @@ def _taken(outbox: int, blob: str) -> str:
     return base64.b64encode(data).decode()
 
 
-class Listening:
+class Listening(Relayed):
     """The sink of a call that is recorded."""
 
     def __init__(
         self, tape: Tape, call: tuple[str, Mapping[str, Any]], sink: Sink, boxes: tuple[int, int]
     ) -> None:
-        self._tape, self._call, self._sink, self._boxes = tape, call, sink, boxes
-        self.wants_progress = sink.wants_progress
-
-    @property
-    def caller(self) -> str:
-        return self._sink.caller
-
-    @property
-    def session(self) -> str:
-        return self._sink.session
-
-    @property
-    def scope(self) -> tuple[ScopeFolder, ...]:
-        return self._sink.scope
-
-    def progress(self, progress: float, total: float | None) -> None:
-        self._sink.progress(progress, total)
+        super().__init__(sink)
+        self._tape, self._call, self._boxes = tape, call, boxes
 
     def done(self, reply: Reply) -> None:
         """As ``model.calls.Sink`` has it: once the answer is written down."""

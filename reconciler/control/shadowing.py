@@ -24,7 +24,7 @@ from reconciler.control.appended import Appended
 from reconciler.control.exposition import Family, counted
 from reconciler.control.likeness import Likeness, compared, named
 from reconciler.control.status import iso
-from reconciler.model.calls import Lane, Refusal, Reply, Result, Sink
+from reconciler.model.calls import Lane, Refusal, Relayed, Reply, Result, Sink
 from reconciler.model.contract import MODEL, Contract, Tool
 from reconciler.model.names import InstanceName, InterfaceRef, Kind, ObjectRef
 from reconciler.model.resources import Binding, Connector
@@ -431,29 +431,14 @@ class _Overheard:
                 self._shadows.answered(self._plan, copy, reply)
 
 
-class _Overhearing:
+class _Overhearing(Relayed):
     """The sink of a call that is copied: the caller hears first."""
 
-    __slots__ = ("_lane", "_sink", "wants_progress")
+    __slots__ = ("_lane",)
 
     def __init__(self, lane: _Overheard, sink: Sink) -> None:
-        self._lane, self._sink = lane, sink
-        self.wants_progress = sink.wants_progress
-
-    @property
-    def caller(self) -> str:
-        return self._sink.caller
-
-    @property
-    def session(self) -> str:
-        return self._sink.session
-
-    @property
-    def scope(self) -> tuple[ScopeFolder, ...]:
-        return self._sink.scope
-
-    def progress(self, progress: float, total: float | None) -> None:
-        self._sink.progress(progress, total)
+        super().__init__(sink)
+        self._lane = lane
 
     def done(self, reply: Reply) -> None:
         """As ``model.calls.Sink`` has it."""

@@ -27,6 +27,7 @@ from reconciler.egress.asked import MAX_HEAD_BYTES, Outgoing, Refused
 from reconciler.egress.decisions import Cause, Decision, Verdict
 from reconciler.egress.names import Names, Resolve, resolved
 from reconciler.egress.reaching import CHUNK, Dial, Reach, Streams, Unreached, dialled
+from reconciler.egress.visitors import Visitors
 from reconciler.model.hosts import Allow
 from reconciler.model.secrets import Filled
 from reconciler.runtime.redaction import Redactor
@@ -161,35 +162,24 @@ class Gate:
     dial: Dial = dialled
     caps: Caps = field(default_factory=Caps)
     _names: Names = field(default_factory=Names)
-    _server: asyncio.Server | None = None
-    _open: set[asyncio.Task[None]] = field(default_factory=set)
+    _visitors: Visitors = field(init=False)
     _held: int = 0
+
+    def __post_init__(self) -> None:
+        self._visitors = Visitors(
+            self._serve,
+            lambda fault: _LOG.error("a request broke off at its end: %s", type(fault).__name__),
+        )
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what comes through a listening Unix socket, which is the gate's from now on."""
-        self._server = await asyncio.start_unix_server(self._came, sock=listener, limit=CHUNK)
+        await self._visitors.start(asyncio.start_unix_server, listener)
 
     async def close(self) -> None:
         """Take nothing more and end what goes on."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-        tasks = list(self._open)
-        for task in tasks:
-            task.cancel()
         self._names.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._visitors.close()
         self.slots = Slots()
-
-    def _came(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._went)
-
-    def _went(self, task: asyncio.Task[None]) -> None:
-        self._open.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            _LOG.error("a request broke off at its end: %s", type(fault).__name__)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         now = asyncio.get_running_loop().time()
@@ -215,7 +205,7 @@ class Gate:
                 turn.far.transport.abort()
 
     async def _passed(self, turn: _Turn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) > self.caps.connections:
+        if len(self._visitors) > self.caps.connections:
             most = self.caps.connections
             raise _Over("refused", "busy", f"more than {most} connections are open", 503, lingers=False)
         outgoing = await self._asked(turn, reader)

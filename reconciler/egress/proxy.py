@@ -21,6 +21,7 @@ from reconciler.egress import connect, hello
 from reconciler.egress.decisions import Cause, Decision, Verdict
 from reconciler.egress.names import Names, Resolve, resolved
 from reconciler.egress.reaching import CHUNK, Dial, Reach, Streams, Unreached, dialled
+from reconciler.egress.visitors import Visitors
 from reconciler.model.hosts import Allow, Target
 
 _LOG = logging.getLogger("handler.egress")
@@ -96,34 +97,22 @@ class Proxy:
     dial: Dial = dialled
     caps: Caps = field(default_factory=Caps)
     _names: Names = field(default_factory=Names)
-    _server: asyncio.Server | None = None
-    _open: set[asyncio.Task[None]] = field(default_factory=set)
+    _visitors: Visitors = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._visitors = Visitors(
+            self._serve, lambda fault: _LOG.error("a connection of a sandbox broke off", exc_info=fault)
+        )
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what comes through a listening socket, which is the proxy's from now on."""
-        self._server = await asyncio.start_server(self._came, sock=listener, limit=CHUNK)
+        await self._visitors.start(asyncio.start_server, listener)
 
     async def close(self) -> None:
         """Take nothing more and end every tunnel; returns when they have ended."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-        tasks = list(self._open)
-        for task in tasks:
-            task.cancel()
         self._names.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._visitors.close()
         await asyncio.sleep(0)  # the loop closes their sockets in its next turn
-
-    def _came(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._went)
-
-    def _went(self, task: asyncio.Task[None]) -> None:
-        self._open.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            _LOG.error("a connection of a sandbox broke off", exc_info=fault)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tunnel = _Tunnel(asyncio.get_running_loop().time())
@@ -147,7 +136,7 @@ class Proxy:
     async def _tunnelled(
         self, tunnel: _Tunnel, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if len(self._open) > self.caps.connections:
+        if len(self._visitors) > self.caps.connections:
             most = self.caps.connections
             raise tunnel.over("refused", "busy", f"more than {most} connections are open", 503)
         target, first = await self._asked(tunnel, reader)

@@ -66,6 +66,34 @@ class Sink(Protocol):
     def done(self, reply: Reply) -> None: ...
 
 
+class Relayed:
+    """A sink that stands before another, and does something of its own when the call is done."""
+
+    __slots__ = ("_sink", "wants_progress")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.wants_progress = sink.wants_progress
+
+    @property
+    def caller(self) -> str:
+        return self._sink.caller
+
+    @property
+    def session(self) -> str:
+        return self._sink.session
+
+    @property
+    def scope(self) -> tuple[ScopeFolder, ...]:
+        return self._sink.scope
+
+    def progress(self, progress: float, total: float | None) -> None:
+        self._sink.progress(progress, total)
+
+    def done(self, reply: Reply) -> None:
+        self._sink.done(reply)
+
+
 class Lane(Protocol):
     """A ready connector. ``inbox`` and ``outbox`` are directory descriptors of the instance's own hand-off
     folders.
