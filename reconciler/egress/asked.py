@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.hosts import Target, host_of
+from reconciler.model.transmission import is_signed, wire_digest
 
 CALL_HEADER = "x-handler-call"
 MAX_HEAD_BYTES = 32_768
@@ -22,12 +23,6 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _WHOLE = re.compile(r"(https?)://([^/?#\s]{1,300})([/?][\x21-\x7e]*)?", re.IGNORECASE)
 _CALL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PORTS = {"https": 443, "http": 80}
-# What is between two neighbours and goes no further, and what the gate writes itself.
-_OURS = frozenset(
-    ("connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "trailer", "upgrade",
-     "transfer-encoding", "content-length", "host", "expect", "accept-encoding", "forwarded", "via",
-     "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto")
-)  # fmt: skip
 # Of an answer this much reaches a connector: what it is, how to ask again, and what MCP and vendors number.
 _PASSED = frozenset(
     ("content-type", "content-disposition", "content-language", "content-range", "accept-ranges", "etag",
@@ -79,6 +74,11 @@ class Outgoing:
             (b"Connection", b"close"),
         ]
 
+    def wire_digest(self, body: tuple[str, int]) -> str:
+        """What names this very request; of the body its sha256 (hex) and its size."""
+        headers = ((name.decode(), value.decode("latin-1")) for name, value in self.headers)
+        return wire_digest(self.method, self.origin, self.path, headers, body=body)
+
     def path_mark(self, key: bytes) -> str:
         """The path as records have it: a digest under the key of one controller, 16 hex digits."""
         return hashlib.blake2b(self.path.encode(), key=key, digest_size=8).hexdigest()
@@ -103,11 +103,7 @@ def understood(method: bytes, target: bytes, headers: Iterable[tuple[bytes, byte
     call = known.get(CALL_HEADER.encode(), "")
     if call and not _CALL.fullmatch(call):
         raise Refused(400, f"{CALL_HEADER} is no number of a call")
-    kept = tuple(
-        (name, value)
-        for name, value in listed
-        if (text := name.decode()) not in _OURS and not text.startswith("x-handler-")
-    )
+    kept = tuple((name, value) for name, value in listed if is_signed(name.decode()))
     return Outgoing(word, scheme, at, path, kept, call)
 
 

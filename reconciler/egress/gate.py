@@ -65,6 +65,7 @@ class Ask:
     path: str  # a digest under the controller's key
     body: str  # sha256 of the body, in hex
     size: int  # of the body, in bytes
+    wire: str = ""  # names this very request, secrets and framing apart (``model.transmission``)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,8 @@ class Gate:
             raise _Over("refused", "unlisted", why, 403)
         digest = hashlib.sha256(turn.body).hexdigest()
         mark = outgoing.path_mark(self.key)
-        ask = Ask(outgoing.call, outgoing.origin, outgoing.method, mark, digest, len(turn.body))
+        wire = outgoing.wire_digest((digest, len(turn.body)))
+        ask = Ask(outgoing.call, outgoing.origin, outgoing.method, mark, digest, len(turn.body), wire)
         said = await self.may(ask)
         if not said.go:
             raise _Over("refused", said.cause, said.why, 403)

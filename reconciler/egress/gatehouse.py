@@ -24,6 +24,7 @@ from reconciler.model.recipes import SecretUse
 from reconciler.model.secrets import Filled, Resolved
 
 _NOT_DUMPABLE = 4  # PR_SET_DUMPABLE
+_ASKED = ("call", "origin", "method", "path", "body", "size", "wire")
 _ANSWER_S = 30.0  # the controller decides in microseconds, unless a person is asked
 
 
@@ -108,7 +109,7 @@ class House:
         number = next(self._numbers)
         answer: asyncio.Future[Verdicted] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
-        fields = {name: getattr(ask, name) for name in ("call", "origin", "method", "path", "body", "size")}
+        fields = {name: getattr(ask, name) for name in _ASKED}
         self._post.send({"ask": number, "gate": gate, **fields})
         try:
             async with asyncio.timeout(_ANSWER_S):
