@@ -8,6 +8,7 @@ which is between us and the gate.
 
 import hashlib
 from collections.abc import Iterable
+from typing import Any
 
 import rfc8785
 
@@ -36,7 +37,7 @@ def wire_digest(
     """
     signed = sorted([name.lower(), value.strip(" \t")] for name, value in headers if is_signed(name))
     sha256, size = body
-    value = {
+    value: dict[str, Any] = {
         "v": VERSION,
         "method": method,
         "origin": origin,
