@@ -34,8 +34,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server said of its rate limits: its text by names of ours (``requests_remaining``), and resets in
-    seconds from the answer where that is what it said.
+    """What a server said of its rate limits: its text by names of ours (``requests_remaining``), and resets
+    in seconds from the answer where that is what it said.
     """
 
     said: Mapping[str, str] = field(default_factory=dict)

@@ -99,7 +99,8 @@ class Sealed:
 def wire_digest(place: tuple[str, str, str], headers: Headers, body: BodyRef) -> str:
     """``sha256:`` + hex of RFC 8785 over what goes on the wire, secrets left out (``handler.wire/v1``).
 
-    ``place`` is method, origin, target. Raises rfc8785's ``CanonicalizationError`` for text that is no Unicode.
+    ``place`` is method, origin, target. Raises rfc8785's ``CanonicalizationError``, a ValueError, for text
+    that is no Unicode.
     """
     method, origin, target = place
     what: dict[str, Any] = {
