@@ -72,7 +72,10 @@ class RecordType(type):
     reading: Check | None  # made when the first table comes
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "RecordType":
-        keys = tuple(_key(field, kind, body) for field, kind in body.get("__annotations__", {}).items())
+        own = body.get("keeps_names") or any(getattr(base, "keeps_names", False) for base in bases)
+        name_of = str if own else _camel
+        stated = body.get("__annotations__", {}).items()
+        keys = tuple(_key(field, kind, body, name_of) for field, kind in stated)
         body["__slots__"] = tuple(key.field for key in keys)
         made = super().__new__(cls, name, bases, body)
         made.record_keys, made.reading = keys, None
@@ -84,12 +87,12 @@ class RecordType(type):
         return {key.field: key.alias for key in cls.record_keys}
 
 
-def _key(field: str, annotation: Any, body: dict[str, Any]) -> Key:
+def _key(field: str, annotation: Any, body: dict[str, Any], name_of: Callable[[str], str]) -> Key:
     default = body.pop(field, _MISSING)
     factory = None
     if isinstance(default, Rule):
         default, factory = _MISSING, default.default_factory
-    alias = next((rule.alias for rule in _rules(annotation) if rule.alias), None) or _camel(field)
+    alias = next((rule.alias for rule in _rules(annotation) if rule.alias), None) or name_of(field)
     return Key(field, alias, annotation, default, factory)
 
 
