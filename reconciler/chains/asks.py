@@ -1,8 +1,9 @@
 """What a run asks of whoever runs it, and what it is answered: the engine's only ways out and in.
 
-One ask stands at a time. Its ``id`` is the same again when a run is resumed, so that whoever carries it out can
-see that it did so before: an effect is recorded under that id and never repeated. A ``deadline`` is the end of
-the attempt that asks; whoever does not answer by then answers ``TimedOut``. ``Cancelled`` ends a run at once.
+One ask stands at a time. Its ``id`` is the same again when a run is resumed, so that whoever carries it out
+can see that it did so before: an effect is recorded under that id and never repeated. A ``deadline`` is the
+end of the attempt that asks; whoever does not answer by then answers ``TimedOut``. ``Cancelled`` ends a run
+at once.
 
 | ask | answers |
 | --- | --- |
@@ -55,8 +56,8 @@ class Candidate:
 class AskTools:
     """Which tools do these providers have? A provider that nobody granted is left out, not refused.
 
-    ``wanted`` is the task's allowlist (``*``, names, ``!names``; None: every one that is granted, for a task that
-    executes without a list of its own); ``policies`` may change how they are described.
+    ``wanted`` is the task's allowlist (``*``, names, ``!names``; None: every one that is granted, for a
+    task that executes without a list of its own); ``policies`` may change how they are described.
     """
 
     id: str
@@ -69,8 +70,8 @@ class AskTools:
 class AskModel:
     """One call of a model: its first candidate that is there answers, each transmission decided on its own.
 
-    ``kind`` is ``chat`` or ``route`` (whose words are no prose for a reader). ``temperature`` None sends none.
-    ``needs_vision``: a picture is among the messages, so a model that cannot see is no candidate.
+    ``kind`` is ``chat`` or ``route`` (whose words are no prose for a reader). ``temperature`` None sends
+    none. ``needs_vision``: a picture is among the messages, so a model that cannot see is no candidate.
     """
 
     id: str
@@ -89,10 +90,12 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class AskTool:
-    """One call of a tool, allowed or approved. ``call`` is the model's id of it; "" where a task calls it itself.
+    """One call of a tool, allowed or approved. ``call`` is the model's id of it; "" where a task calls it
+    itself.
 
-    ``input`` and ``static`` are for a task of handler ``tools``: what flows, and the arguments that are always the
-    same; the provider merges them. For a model's call, ``arguments`` is the object it wrote and the others empty.
+    ``input`` and ``static`` are for a task of handler ``tools``: what flows, and the arguments that are
+    always the same; the provider merges them. For a model's call, ``arguments`` is the object it wrote and
+    the others empty.
     """
 
     id: str

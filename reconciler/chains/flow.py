@@ -8,7 +8,7 @@ declaration turns those into text (as the format has it).
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from reconciler.chains import history
 from reconciler.chains.history import History
@@ -43,21 +43,15 @@ def type_named(word: str) -> FlowType:
 
 def inferred(data: object) -> Value:
     """A value of the type that it looks like: null nil, whole numbers int, lists and maps json, else text."""
-    match data:
-        case None:
-            return NIL
-        case History():
-            return Value("chat_history", data)
-        case str():
-            return text(data)
-        case bool() | float():
-            return text(plain(data))
-        case int():
-            return Value("int", data)
-        case Mapping() | list() | tuple():
-            return Value("json", data)
-        case _:
-            return text(plain(data))
+    if data is None:
+        return NIL
+    if isinstance(data, History):
+        return Value("chat_history", data)
+    if isinstance(data, Mapping | list | tuple):
+        return Value("json", data)
+    if isinstance(data, int) and not isinstance(data, bool):
+        return Value("int", data)
+    return text(plain(data))
 
 
 def narrowed(value: Value) -> Value:
@@ -88,7 +82,7 @@ def _whole(data: object) -> int:
             raise ValueError("a truth value is no whole number")
         case int():
             return data
-        case float() if data == data and abs(data) < 2**63:  # noqa: PLR0124 - not NaN
+        case float() if data == data and abs(data) < 2**63:
             return int(data)
         case str():
             return int(data.strip())
@@ -111,24 +105,17 @@ def _as_json(data: object) -> Any:
 
 def plain(data: object) -> str:
     """A value as Go's ``%v`` shows it: lists in brackets, maps as ``map[a:1]`` with sorted keys."""
-    match data:
-        case None:
-            return "<nil>"
-        case str():
-            return data
-        case bool():
-            return "true" if data else "false"
-        case float():
-            return _float(data)
-        case History():
-            return serialised(Value("chat_history", data))
-        case Mapping():
-            keys = sorted(map(str, data))
-            return "map[" + " ".join(f"{key}:{plain(data[key])}" for key in keys) + "]"
-        case Sequence():
-            return "[" + " ".join(map(plain, data)) + "]"
-        case _:
-            return str(data)
+    if isinstance(data, History):
+        return serialised(Value("chat_history", data))
+    if isinstance(data, Mapping):
+        keys = sorted(map(str, data))
+        return "map[" + " ".join(f"{key}:{plain(data[key])}" for key in keys) + "]"
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return "[" + " ".join(map(plain, data)) + "]"
+    if isinstance(data, float):
+        return _float(data)
+    words = {None: "<nil>", True: "true", False: "false"}
+    return words[data] if data is None or isinstance(data, bool) else str(data)
 
 
 def _float(number: float) -> str:
@@ -163,4 +150,4 @@ def to_json(value: Value) -> dict[str, Any]:
 def from_json(stored: Mapping[str, Any]) -> Value:
     """The value that was stored; raises ValueError or KeyError for anything else."""
     data = history.from_json(stored["data"]) if stored["history"] else stored["data"]
-    return Value(cast("FlowType", type_named(stored["type"])), data)
+    return Value(type_named(stored["type"]), data)

@@ -1,8 +1,8 @@
 """The conversation that a chain carries: messages, the tools they ask for, the images they show.
 
-The JSON names are those of the format (``callTools``, ``tool_call_id``, ``mime_type``); unknown keys of a history
-that comes from outside are dropped. A history is never changed: whatever adds to one makes another. Thinking is
-kept and never sent to a model again.
+The JSON names are those of the format (``callTools``, ``tool_call_id``, ``mime_type``); unknown keys of a
+history that comes from outside are dropped. A history is never changed: whatever adds to one makes another.
+Thinking is kept and never sent to a model again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -120,7 +120,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def from_json(value: object) -> History:
     """A history of a JSON object with ``messages``; raises ValueError, in words for a person."""
     if not isinstance(value, Mapping):
-        raise ValueError("a chat history is an object with 'messages'")  # noqa: TRY004 - one error for all
+        raise ValueError("a chat history is an object with 'messages'")
     messages = value.get("messages") or []
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         raise ValueError("'messages' of a chat history is a list")
@@ -134,7 +134,7 @@ def from_json(value: object) -> History:
 
 def _read(value: object, number: int) -> Message:
     if not isinstance(value, Mapping):
-        raise ValueError(f"messages[{number}] is no object")  # noqa: TRY004
+        raise ValueError(f"messages[{number}] is no object")
     role = value.get("role")
     if role not in _ROLES:
         raise ValueError(f"messages[{number}].role is not one of {', '.join(_ROLES)}")
@@ -154,7 +154,7 @@ def _read(value: object, number: int) -> Message:
 
 def _image(value: object, number: int) -> Image:
     if not isinstance(value, Mapping):
-        raise ValueError(f"messages[{number}].images holds something that is no object")  # noqa: TRY004
+        raise ValueError(f"messages[{number}].images holds something that is no object")
     return Image(_text(value, "data"), _text(value, "mime_type"))
 
 
@@ -174,7 +174,7 @@ def _text(value: Mapping[Any, Any], key: str) -> str:
     if found is None:
         return ""
     if not isinstance(found, str):
-        raise ValueError(f"'{key}' of a chat history is text")  # noqa: TRY004
+        raise ValueError(f"'{key}' of a chat history is text")
     return found
 
 

@@ -1,9 +1,9 @@
 """A task chain as written: a closed, frozen value for each table of its file.
 
-A chain is a list of tasks; the first is where a run enters. Its keys keep their own names (snake_case), unlike
-those of every other kind, so that chains of the format's other engines are read as they are. A key that is
-``null`` is one that is left out. What spans tasks (does a goto name one?) is asked in ``admission.chains``; what a
-chain does is ``chains.engine``.
+A chain is a list of tasks; the first is where a run enters. Its keys keep their own names (snake_case),
+unlike those of every other kind, so that chains of the format's other engines are read as they are. A key
+that is ``null`` is one that is left out. What spans tasks (does a goto name one?) is asked in
+``admission.chains``; what a chain does is ``chains.engine``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ class ChainRecord(Record):
 
 
 class RetryPolicy(ChainRecord):
-    """How one call of a model is tried again: only after a rate limit, a fault of the server, or a timeout."""
+    """How a call of a model is tried again: after a rate limit, a fault of the server, or a timeout."""
 
     max_attempts: Annotated[int, Field(le=1000)] = 0
     """Calls in all, the first included; 0 and 1 are one."""
