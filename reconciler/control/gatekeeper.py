@@ -13,14 +13,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from reconciler.egress import post
-from reconciler.egress.gate import Verdicted
+from reconciler.egress.gate import Ask, Verdicted
 from reconciler.egress.post import Post
 from reconciler.model.recipes import Recipe
 from reconciler.model.secrets import Filled
@@ -37,8 +37,9 @@ _PASSED_ON = ("SSL_CERT_FILE", "SSL_CERT_DIR", "LANG", "TZ")
 _FIRST_WAIT_S, _LAST_WAIT_S, _LIVED_S = 0.05, 5.0, 60.0
 _END_S = 2.0
 _HOSTS = 400  # of a list, in one message
+_ASKED = tuple(one.name for one in fields(Ask))
 
-May = Callable[[Recipe, str], Verdicted]
+May = Callable[[Recipe, Ask], "Verdicted | Awaitable[Verdicted]"]
 Passed = Callable[[Recipe, dict[str, Any]], None]
 
 
@@ -50,8 +51,8 @@ class _Open:
 
 
 class Gatekeeper:
-    """``may`` decides on a request by its recipe and the call that it names; ``passed`` hears what became of
-    each. All methods are for the loop's own thread.
+    """``may`` decides on a request by its recipe and what the gate understood of it, at once or later;
+    ``passed`` hears what became of each. All methods are for the loop's own thread.
     """
 
     def __init__(self, may: May, passed: Passed) -> None:
@@ -63,6 +64,7 @@ class Gatekeeper:
         self._started_at = 0.0
         self._wait_s = _FIRST_WAIT_S
         self._again: asyncio.Task[None] | None = None
+        self._deciding: set[asyncio.Future[None]] = set()
         self._filling: set[asyncio.Task[None]] = set()  # secrets that are found anew for a new process
         self._closed = False
 
@@ -88,7 +90,7 @@ class Gatekeeper:
     async def close(self) -> None:
         """End the process; nothing is served any more."""
         self._closed = True
-        tasks = [*self._filling, *([self._again] if self._again is not None else [])]
+        tasks = [*self._filling, *self._deciding, *([self._again] if self._again is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -142,12 +144,16 @@ class Gatekeeper:
 
     def _heard(self, message: dict[str, Any], numbers: list[int]) -> None:
         match message:
-            case {"ask": int(number), "gate": int(gate), "call": str(call)}:
+            case {"ask": int(number), "gate": int(gate)}:
                 one = self._open.get(gate)
-                said = self._may(one.recipe, call) if one is not None else Verdicted(go=False)
-                if self._post is not None:
-                    verdict = {"go": said.go, "cause": said.cause, "why": said.why}
-                    self._post.send({"answer": number, **verdict})
+                ask = Ask(**{name: message[name] for name in _ASKED})
+                said = self._may(one.recipe, ask) if one is not None else Verdicted(go=False)
+                if isinstance(said, Verdicted):
+                    self._answer(number, said)
+                else:
+                    task = asyncio.ensure_future(self._later(number, said, self._post))
+                    self._deciding.add(task)
+                    task.add_done_callback(self._deciding.discard)
             case {"passed": int(gate), "passage": dict(passage)}:
                 if (one := self._open.get(gate)) is not None:
                     self._passed(one.recipe, passage)
@@ -155,6 +161,22 @@ class Gatekeeper:
                         one.gated.echoed()
             case _:
                 pass
+
+    def _answer(self, number: int, said: Verdicted) -> None:
+        if self._post is not None:
+            self._post.send({"answer": number, "go": said.go, "cause": said.cause, "why": said.why})
+
+    async def _later(self, number: int, said: Awaitable[Verdicted], post_box: Post | None) -> None:
+        """Answer when it is decided: to the very process that asked, and with no where deciding failed."""
+        if post_box is not None:
+            post_box.send({"wait": number})
+        verdict = Verdicted(go=False, why="the controller could not decide")
+        try:
+            verdict = await said
+        except Exception as fault:  # noqa: BLE001 - whoever asked is answered, and a line is written
+            _LOG.error("a request could not be decided on: %s", type(fault).__name__)
+        if self._post is post_box:
+            self._answer(number, verdict)
 
     def _ended(self) -> None:
         """It died: begin anew, for whoever has a gate."""

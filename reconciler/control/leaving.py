@@ -8,16 +8,20 @@ two it took.
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 from reconciler.control import doorkeeper
 from reconciler.control.gatekeeper import Gatekeeper
 from reconciler.control.journal import Journal
+from reconciler.control.sending import Way
 from reconciler.control.sessions import Session
 from reconciler.egress.decisions import Cause, Decision, Verdict
-from reconciler.egress.gate import Verdicted
+from reconciler.egress.gate import Ask, Verdicted
+from reconciler.egress.permits import Permits, Refusal
 from reconciler.egress.proxy import Proxy
 from reconciler.model.hosts import Allow
 from reconciler.model.names import InstanceName
@@ -35,8 +39,14 @@ class Leaving:
     number there; none runs before it is set.
     """
 
-    def __init__(self, journal: Journal, proxy: Callable[..., Proxy] = Proxy) -> None:
-        self._journal = journal
+    def __init__(
+        self,
+        journal: Journal,
+        proxy: Callable[..., Proxy] = Proxy,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._journal, self._clock = journal, clock
+        self.permits = Permits()  # by the same clock
         self._proxy = proxy
         self._closing: set[asyncio.Task[None]] = set()
         self.gate = Gatekeeper(self._may, self._passed)
@@ -58,10 +68,22 @@ class Leaving:
         """End the gate's process."""
         await self.gate.close()
 
-    def _may(self, recipe: Recipe, call: str) -> Verdicted:
-        """Whether a request may go. No policy is built: what is listed goes, for a call that runs, or for
-        none (a start, a look whether somebody answers). Permits and policies will be asked for here.
+    def way(self, recipe: Recipe, gated: Gated, run: Path) -> Way:
+        """The way out of an instance that is no process, for the controller itself; close it."""
+        return Way(recipe, gated, self.serve_gate, permits=self.permits, run=run)
+
+    def _may(self, recipe: Recipe, ask: Ask) -> Verdicted:
+        """Whether a request may go. An instance that is no process sends what a permit is for, and nothing
+        else. Of others, what is listed goes, for a call that runs, or for none (a start, a look whether
+        somebody answers).
         """
+        call = ask.call
+        if recipe.runtime == "dialect" or call in self.permits:
+            try:
+                self.permits.take(call, recipe.name, ask.wire, self._clock())
+            except Refusal as fault:
+                return Verdicted(go=False, cause="denied", why=str(fault))
+            return Verdicted(go=True)
         if call and not (call.isascii() and call.isdigit() and self.serves(recipe.name, int(call))):
             return Verdicted(go=False, cause="call", why=_NO_CALL)
         return Verdicted(go=True)

@@ -15,6 +15,7 @@ import signal
 import socket
 import ssl
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from reconciler.egress.gate import Ask, Gate, Passage, Slots, Verdicted
@@ -24,8 +25,8 @@ from reconciler.model.recipes import SecretUse
 from reconciler.model.secrets import Filled, Resolved
 
 _NOT_DUMPABLE = 4  # PR_SET_DUMPABLE
-_ASKED = ("call", "origin", "method", "path", "body", "size", "wire")
-_ANSWER_S = 30.0  # the controller decides in microseconds, unless a person is asked
+_ANSWER_S = 30.0  # the controller decides in microseconds, or says that it waits for a person
+_PERSON_S = 3600.0  # for that; the controller's own time is shorter
 
 
 class House:
@@ -39,7 +40,7 @@ class House:
         self._gates: dict[int, Gate] = {}
         self._filled: dict[int, list[Filled]] = {}
         self._opened: dict[int, tuple[socket.socket, list[str]]] = {}
-        self._asked: dict[int, asyncio.Future[Verdicted]] = {}
+        self._asked: dict[int, tuple[asyncio.Future[Verdicted], asyncio.Timeout]] = {}
         self._left_out: dict[int, int] = {}  # by gate: passages that the controller was not told of
         self._numbers = itertools.count(1)
         self._work: asyncio.Queue[tuple[str, int]] = asyncio.Queue()  # in order: none is closed unopened
@@ -60,8 +61,11 @@ class House:
             case {"close": int(gate)}:
                 self._work.put_nowait(("close", gate))
             case {"answer": int(number), "go": bool(go), "cause": str(cause), "why": str(why)}:
-                if (waiting := self._asked.pop(number, None)) is not None and not waiting.done():
-                    waiting.set_result(Verdicted(go, cause, why))  # type: ignore[arg-type]
+                if (waiting := self._asked.pop(number, None)) is not None and not waiting[0].done():
+                    waiting[0].set_result(Verdicted(go, cause, why))  # type: ignore[arg-type]
+            case {"wait": int(number)}:
+                if (waiting := self._asked.get(number)) is not None and not waiting[1].expired():
+                    waiting[1].reschedule(asyncio.get_running_loop().time() + _PERSON_S)
             case _:
                 pass
 
@@ -108,11 +112,10 @@ class House:
             return Verdicted(go=False, why="the controller does not keep up")
         number = next(self._numbers)
         answer: asyncio.Future[Verdicted] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
-        fields = {name: getattr(ask, name) for name in _ASKED}
-        self._post.send({"ask": number, "gate": gate, **fields})
+        self._post.send({"ask": number, "gate": gate, **asdict(ask)})
         try:
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(_ANSWER_S) as patience:
+                self._asked[number] = (answer, patience)
                 return await answer
         except TimeoutError:
             return Verdicted(go=False, why="the controller did not decide in time")
