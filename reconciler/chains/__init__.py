@@ -1,4 +1,6 @@
 """Task chains. Not built yet: ``chains/`` in a configuration is reported as such, not ignored.
 
-Will hold: the engine, lint and templates (pure).
+Here already, and pure: when a model is asked again (``retrying``), what of a history it is shown
+(``window``), which tools a task may use (``allowlists``). Will hold: the engine. The texts' languages are
+``templates``.
 """
