@@ -85,6 +85,7 @@ class Rejected:
     detail: str
     effect: Effect = "unknown"
     retry: Retry = "never"
+    reason: Literal["", "ModelSubstituted"] = ""  # what a binding's status says of it
     seen: Seen = field(default_factory=Seen)
 
 

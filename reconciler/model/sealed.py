@@ -58,6 +58,7 @@ class AuthSlot:
     scheme: str  # bearer, header, query, mtls, sigv4
     slot: str  # the secret's slot of the binding
     header: str | None = None  # lower-case; bearer's usual one is ``authorization``
+    parameter: str | None = None  # of the query, for ``query``
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from reconciler.model.outcome import Usage
+from reconciler.model.outcome import Seen, Usage
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 Stop = Literal["stop", "length", "tools", "filter", "refusal", "pause"]
@@ -107,6 +107,15 @@ class ModelTurn:
     refusal: str = ""
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A model's turn came back, whole."""
+
+    turn: ModelTurn
+    warnings: tuple[str, ...] = ()
+    seen: Seen = field(default_factory=Seen)
 
 
 @dataclass(frozen=True, slots=True)
