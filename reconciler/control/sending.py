@@ -25,6 +25,7 @@ import h11
 from reconciler.egress.gate import REFUSED_HEADER
 from reconciler.egress.permits import Permit, Permits
 from reconciler.model.recipes import Recipe
+from reconciler.model.sealed import Reply
 from reconciler.runtime import gating, sockets
 from reconciler.runtime.gating import Gated, GateFor
 
@@ -68,15 +69,6 @@ class Sealed(Protocol):
     def body(self) -> bytes: ...
     @property
     def wire_digest(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back: header names in lower case; the body whole."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from reconciler.drivers.asking import Call, Job, Unsealable
 from reconciler.model import hosts
 from reconciler.model.dialect import Operation, Profile
 from reconciler.model.outcome import Media
-from reconciler.model.sealed import AuthSlot, BodyRef, Sealed, StreamSpec, wire_digest
+from reconciler.model.sealed import AuthSlot, Sealed, StreamSpec, wire_digest
 
 _EVENT_BYTES = 32 * 2**20  # a picture in one event; nothing longer is put together
 _LONGEST_ID = 512  # characters of a provider's id that goes into a route
@@ -50,13 +50,11 @@ def sealed(draft: Draft, profile: Profile, base: str | None) -> Sealed:
     limit = profile.transport.max_request_bytes
     if limit is not None and len(draft.body) > limit:
         raise Unsealable("transport.maxRequestBytes")
-    origin, path, body = f"{scheme}://{target}", under + draft.path, BodyRef.of(draft.body)
+    origin, path = f"{scheme}://{target}", under + draft.path
     ordered = tuple(sorted((name.lower(), text) for name, text in headers.items()))
-    digest = wire_digest((draft.method, origin, path), ordered, body)
+    digest = wire_digest((draft.method, origin, path), ordered, draft.body)
     most = profile.transport.max_response_bytes
-    return Sealed(
-        draft.method, origin, path, ordered, body, _auth(profile), digest, draft.stream, max_response=most
-    )
+    return Sealed(draft.method, origin, path, ordered, draft.body, _auth(profile), digest, draft.stream, most)
 
 
 def call(asked: Call, profile: Profile) -> Sealed:

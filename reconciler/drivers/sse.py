@@ -38,21 +38,21 @@ class Events:
         allowed, self._left = data[: self._left], self._left - len(data)
         found: list[Sent] = []
         for piece, ends in self._pieces(allowed):
-            self._take(piece, found, ends=ends)
-            if self.fault is not None:
+            if not self._take(piece, found, ends=ends):
                 return tuple(found)
         if self._left < 0:
             self.fault = "the stream is longer than is read"
         return tuple(found)
 
-    def _take(self, piece: bytes, found: list[Sent], *, ends: bool) -> None:
+    def _take(self, piece: bytes, found: list[Sent], *, ends: bool) -> bool:
         self._held += len(piece)
         if self._held > self._event_bytes:
             self.fault = "an event is longer than is read"
-            return
+            return False
         self._line.append(piece)
         if ends and (event := self._ended()) is not None:
             found.append(event)
+        return self.fault is None
 
     def _pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
         """Pieces of lines, and whether each ends its line: at CR, LF, or CR LF."""

@@ -1,4 +1,4 @@
-"""Exact bytes that are to be sent, without the secret; what comes back; and how a sending can fail.
+"""Exact bytes that are to be sent, without the secret; and what comes back.
 
 A driver makes a ``Sealed`` (``drivers.sealing``), a decision is taken on its ``wire_digest``, the gate sends
 it once and adds the secret that ``auth`` speaks of. The digest covers everything but that secret: one other
@@ -9,46 +9,11 @@ byte, header, path, method or origin is another request. Headers that say how a 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import rfc8785
 
 Headers = tuple[tuple[str, str], ...]  # lower-case names, sorted, each once
-
-
-class NotSent(Exception):  # noqa: N818 - the law's own word
-    """Not one byte of the request left: it proves that nothing happened. ``cause`` is a word of ours, such as
-    ``unlisted``, ``denied``, ``unresolved``, ``unreachable``, ``tls``.
-    """
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-
-class MaybeSent(Exception):  # noqa: N818 - the law's own word
-    """The request may have arrived and its answer is not known. ``cause`` is a word of ours, such as
-    ``timeout``, ``cut``, ``too-large``.
-    """
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-
-@dataclass(frozen=True, slots=True)
-class BodyRef:
-    """A body by digest and length: in memory (``data``) or in a sealed file (``path``), never neither."""
-
-    sha256: str  # hex, of the body as it is sent
-    length: int  # bytes
-    data: bytes | None = field(default=None, repr=False)
-    path: str | None = None  # where the ledger keeps it, once it does
-
-    @classmethod
-    def of(cls, data: bytes) -> Self:
-        """A body in memory."""
-        return cls(hashlib.sha256(data).hexdigest(), len(data), data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +45,7 @@ class Sealed:
     origin: str
     target: str
     headers: Headers
-    body: BodyRef
+    body: bytes = field(repr=False)
     auth: AuthSlot | None
     wire_digest: str  # "sha256:" + hex
     stream: StreamSpec | None = None
@@ -97,7 +62,7 @@ class Sealed:
         return self.wire_digest == wire_digest(place, self.headers, self.body)
 
 
-def wire_digest(place: tuple[str, str, str], headers: Headers, body: BodyRef) -> str:
+def wire_digest(place: tuple[str, str, str], headers: Headers, body: bytes) -> str:
     """``sha256:`` + hex of RFC 8785 over what goes on the wire, secrets left out (``handler.wire/v1``).
 
     ``place`` is method, origin, target. Raises rfc8785's ``CanonicalizationError``, a ValueError, for text
@@ -110,8 +75,8 @@ def wire_digest(place: tuple[str, str, str], headers: Headers, body: BodyRef) ->
         "origin": origin,
         "target": target,
         "headers": [list(pair) for pair in sorted(headers)],
-        "body_sha256": body.sha256,
-        "body_len": body.length,
+        "body_sha256": hashlib.sha256(body).hexdigest(),
+        "body_len": len(body),
     }
     return "sha256:" + hashlib.sha256(rfc8785.dumps(what)).hexdigest()
 
