@@ -1,0 +1,160 @@
+"""Where the ledger's rows lie: the one seam between it and an engine, and SQLite behind it.
+
+A transaction is durable when ``transaction()`` has ended (WAL with ``synchronous=FULL``: a commit is on the
+disk). One inside another is a savepoint, so that many writers' work may share one commit and each still fails
+alone. Never on a network's file system: SQLite's locks do not hold there.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from reconciler.attempts import schema
+
+_BUSY_MS = 10_000  # another process's transaction is milliseconds long; a migration, a second
+_WORDS = {"strict": " STRICT", "int": "INTEGER", "real": "REAL", "serial": "INTEGER PRIMARY KEY"}
+_REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs", "afs", "glusterfs"})
+
+Row = Mapping[str, Any]
+
+
+class UnusableError(OSError):
+    """The ledger cannot be opened or written to; nothing was sent. The text says why, for operators."""
+
+
+class Store(Protocol):
+    """Rows in one engine. For one thread at a time."""
+
+    skip_locked: str  # what a claim adds to its selection, so that two relays never wait for one another
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Everything inside happens or nothing does; inside another one it is a savepoint."""
+        ...
+
+    def rows(self, sql: str, values: Row | None = None) -> list[Row]:
+        """What a statement gives; ``:name`` stands for a value."""
+        ...
+
+    def change(self, sql: str, values: Row | None = None) -> int:
+        """How many rows a statement changed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SqliteStore:
+    """The ledger's file. ``only_read`` opens what there is, beside a controller that writes."""
+
+    skip_locked = ""
+
+    def __init__(self, path: Path, *, only_read: bool = False) -> None:
+        """Open the file, and bring it to this version. Raises UnusableError."""
+        self._depth = 0
+        try:
+            self._base = _opened(path, only_read=only_read)
+        except (sqlite3.Error, OSError) as error:
+            raise UnusableError(f"cannot open the ledger {path.name}: {error}") from None
+        try:
+            self._base.row_factory = _named
+            self._migrate(only_read=only_read)
+        except BaseException as error:
+            self._base.close()
+            if isinstance(error, sqlite3.Error):
+                raise UnusableError(f"cannot use the ledger {path.name}: {error}") from None
+            raise
+
+    def _migrate(self, *, only_read: bool) -> None:
+        known = len(schema.VERSIONS)
+        found = self._version()
+        if found > known or (only_read and found < known):
+            raise UnusableError(f"the ledger is of version {found}, and this program knows version {known}")
+        if found == known:
+            return
+        with self.transaction():
+            for version in range(self._version(), known):  # again: another process may have been faster
+                for one in schema.statements(version, _WORDS):
+                    self._base.execute(one)
+            self._base.execute(f"PRAGMA user_version = {known}")
+
+    def _version(self) -> int:
+        return int(self._base.execute("PRAGMA user_version").fetchone()["user_version"])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See ``Store``. A full disk, a lock that is held too long: UnusableError, and nothing is changed."""
+        name = f"s{self._depth}"
+        if self._depth and not self._base.in_transaction:
+            raise UnusableError("cannot write to the ledger: an error before has undone the transaction")
+        try:
+            self._base.execute(f"SAVEPOINT {name}" if self._depth else "BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise UnusableError(f"cannot write to the ledger: {error}") from None
+        self._depth += 1
+        try:
+            yield
+            self._base.execute(f"RELEASE {name}" if self._depth > 1 else "COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):  # a full disk has undone the whole of it already
+                self._base.execute(f"ROLLBACK TO {name}" if self._depth > 1 else "ROLLBACK")
+                if self._depth > 1:
+                    self._base.execute(f"RELEASE {name}")
+            if isinstance(error, sqlite3.Error):
+                raise UnusableError(f"cannot write to the ledger: {error}") from None
+            raise
+        finally:
+            self._depth -= 1
+
+    def rows(self, sql: str, values: Row | None = None) -> list[Row]:
+        """See ``Store``."""
+        return self._base.execute(sql, values or {}).fetchall()
+
+    def change(self, sql: str, values: Row | None = None) -> int:
+        """See ``Store``."""
+        return self._base.execute(sql, values or {}).rowcount
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._base.close()
+
+
+def _opened(path: Path, *, only_read: bool) -> sqlite3.Connection:
+    if only_read:
+        base = sqlite3.connect(
+            f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+        )
+        base.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        return base
+    if (kind := _file_system(path.parent)) in _REMOTE:
+        raise OSError(f"its folder lies on a network's file system ({kind}), where locks do not hold")
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    base = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000)
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        base.execute(f"PRAGMA {pragma}")
+    return base
+
+
+def _named(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
+    return {column[0]: value for column, value in zip(cursor.description, values, strict=True)}
+
+
+def _quoted(path: Path) -> str:
+    return path.absolute().as_posix().replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system that a folder lies on; "" where the machine does not say."""
+    try:
+        real = folder.resolve()
+        mounts = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    best, kind = -1, ""
+    for line in mounts:
+        fields = line.split(" ")
+        at = fields[4].replace("\\040", " ")
+        if len(at) > best and (at == "/" or real == Path(at) or Path(at) in real.parents):
+            best, kind = len(at), fields[fields.index("-") + 1]
+    return kind
