@@ -1,4 +1,4 @@
-"""What attempts hold, as rows: decisions that are used up, units and money that are reserved, session leases.
+"""What attempts hold, as rows: decisions that are used up, units and money that are reserved.
 
 Every function runs inside a transaction of its caller's, so that a state and what it holds move together.
 Sums are always taken from the rows, never from memory.
@@ -8,21 +8,9 @@ from collections.abc import Sequence
 
 import orjson
 
-from reconciler.attempts.holdings import Decision, Reservation, Reserve, SessionLease
+from reconciler.attempts.holdings import Decision, NoRoomError, NotAllowedError, Reservation, Reserve
 from reconciler.attempts.records import Attempt, State
 from reconciler.attempts.store import Row, Store
-
-
-class NoRoomError(RuntimeError):
-    """A resource's capacity or a budget does not reach; ``resource`` says which."""
-
-    def __init__(self, resource: str) -> None:
-        super().__init__(f"no room in {resource}")
-        self.resource = resource
-
-
-class NotAllowedError(RuntimeError):
-    """The decision does not permit this transmission; the text says why."""
 
 
 def decide(store: Store, decision: Decision) -> None:
@@ -127,30 +115,6 @@ def release(store: Store, one: Attempt, now: float) -> None:
             f"UPDATE reservation SET units = :cost WHERE {mine} AND kind = 'spend'",  # noqa: S608
             values,
         )
-
-
-def open_session(store: Store, wanted: SessionLease, now: float) -> SessionLease:
-    """Open a provider's session or take it over: its epoch is one higher, and older ones are fenced off.
-
-    Raises NoRoomError while another owner's lease goes on.
-    """
-    found = store.rows("SELECT * FROM session_lease WHERE id = :id", {"id": wanted.id})
-    epoch = 1
-    if found:
-        row = found[0]
-        if row["owner"] != wanted.owner and row["expires_at"] > now:
-            raise NoRoomError(f"session {wanted.id}")
-        epoch = int(row["epoch"]) + 1
-    store.change(
-        "INSERT INTO session_lease (id, binding, epoch, owner, expires_at)"
-        " VALUES (:id, :binding, :epoch, :owner, :expires_at) ON CONFLICT (id) DO UPDATE SET"
-        " binding = :binding, epoch = :epoch, owner = :owner, expires_at = :expires_at",
-        {
-            "id": wanted.id, "binding": wanted.binding, "epoch": epoch, "owner": wanted.owner,
-            "expires_at": wanted.expires_at,
-        },
-    )  # fmt: skip
-    return SessionLease(wanted.id, wanted.binding, epoch, wanted.owner, wanted.expires_at)
 
 
 def _decision(row: Row) -> Decision:

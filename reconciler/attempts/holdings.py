@@ -66,3 +66,15 @@ class Tally:
 
     open: int = 0
     indeterminate: int = 0
+
+
+class NoRoomError(RuntimeError):
+    """A resource's capacity or a budget does not reach; ``resource`` says which."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(f"no room in {resource}")
+        self.resource = resource
+
+
+class NotAllowedError(RuntimeError):
+    """The decision does not permit this transmission; the text says why."""

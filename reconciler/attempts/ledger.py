@@ -95,7 +95,7 @@ class Ledger:
         """A row for ``new``, PREPARED and held by ``new.holder``, or the row that there is.
 
         The sealed request's paper lies there before. ``guard`` finds the same wish of the same session that
-        is under way. Raises ConflictError, ``holding.NoRoomError`` and UnusableError; nothing is kept then.
+        is under way. Raises ConflictError, ``holdings.NoRoomError`` and UnusableError; nothing is kept then.
         """
         if new.request.sealed_ref and not self.papers.has("sealed", new.request.sealed_ref):
             raise machine.ForbiddenError("the sealed request is not there")
@@ -114,7 +114,7 @@ class Ledger:
     def apply(self, held: Attempt, now: float, *happenings: Happening, actor: str = "") -> Attempt:
         """Let it happen, in this order and in one transaction; the attempt as it stands then.
 
-        Raises ForbiddenError where the law says no, ``holding.NotAllowedError`` for a decision that does not
+        Raises ForbiddenError where the law says no, ``holdings.NotAllowedError`` for a decision that does not
         permit it, OvertakenError when the row is not the one that was ``held`` any more, UnusableError.
         Nothing is kept then.
         """
