@@ -7,7 +7,7 @@ holds a payload, a path or a message of a connector.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from reconciler.model.names import InstanceName
 from reconciler.model.routes import ScopeFolder
@@ -30,12 +30,14 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A call that ended without an answer: a code, and a diagnostic for the journal only. ``reason`` (of the
-    closed list) says that the connector's own code never came to run, and why.
+    closed list) says that the connector's own code never came to run, and why. ``no_effect`` is the proof
+    that the call had none: it never reached the connector, or that said so. Without a proof it may have had.
     """
 
     code: str
     diagnostic: str = ""
     reason: str = ""
+    no_effect: Literal["", "unsent", "said"] = ""
 
 
 Reply = Result | Refusal
@@ -151,3 +153,4 @@ class CallRecord:
     files: tuple[tuple[str, int, str], ...] = ()  # property, size, sha256 of each file handed over
     diagnostic: str = ""  # for operators: a field path, an exit status; never a value
     trace: str = ""  # the traceparent that the request named, as it came: 55 characters, or ""
+    attempt: str = ""  # the ledger's, of a call with an effect

@@ -5,7 +5,8 @@ from typing import Any, Protocol
 import orjson
 
 from reconciler.model.contract import Contract
-from reconciler.router.mcp import META, ROUTER_TEXTS, Listen, Offer
+from reconciler.model.effects import UNKNOWN
+from reconciler.router.mcp import META, ROUTER_TEXTS, UNKNOWN_TEXT, Listen, Offer
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id
 
@@ -71,7 +72,7 @@ def failure(call: Asked, code: str, detail: str = "") -> bytes:
 
 def error_text(contract: Contract, code: str) -> str:
     """The sentence an agent reads for a code: the interface's own, else the router's."""
-    return contract.errors.get(code) or ROUTER_TEXTS[code]
+    return contract.errors.get(code) or (UNKNOWN_TEXT if code == UNKNOWN else ROUTER_TEXTS[code])
 
 
 def progress(token: Id, done: float, total: float | None) -> bytes:

@@ -1,10 +1,12 @@
 """The whole law of a call, without I/O: a generator that asks for what it needs and returns how it ended.
 
 Order: suspended? input against the closed schema, limits, files looked at, sent, answer against the schema
-and its bounds, output files put in place. Each step yields one request (``Turn``, ``Look``, ``HandOver``,
-``Send``, ``Place``) and is sent back the reply to it, or a ``Refusal`` of the router's own, which ends the
-call. A deadline is such a refusal, sent in at whatever step the call stands. The agent sees a code of the
-interface's closed list and fixed words; what a connector said goes to the record only (S3).
+and its bounds, output files put in place. A call with an effect is kept before it is sent, and how it ended
+is kept before the agent hears of it. Each step yields one request (``Turn``, ``Look``, ``HandOver``,
+``Send``, ``Place``; ``Join``, ``Begin``, ``Settle``) and is sent back the reply to it, or a ``Refusal`` of
+the router's own, which ends the call. A deadline is such a refusal, sent in at whatever step the call stands.
+The agent sees a code of the interface's closed list and fixed words; what a connector said goes to the record
+only (S3). What may have happened is called unknown unless its contrary is proved, and never sent again.
 """
 
 import difflib
@@ -16,6 +18,7 @@ import orjson
 
 from reconciler.model.calls import Refusal, Reply, Result
 from reconciler.model.contract import MODEL, NOT_A_FIELD, Contract, Tool
+from reconciler.model.effects import CONFLICT, UNKNOWN, Ending, Known
 from reconciler.model.routes import Route
 from reconciler.wire import strict
 
@@ -46,7 +49,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Copy the looked-at inputs to the connector. Reply: what stands in their place, by property."""
+    """Copy the looked-at inputs to the connector. Reply: what stands in their place, by property.
+    ``hashed``: they are hashed by then, not after the call.
+    """
+
+    hashed: bool = False
 
 
 @dataclass(slots=True)
@@ -65,7 +72,30 @@ class Place:
     blobs: Mapping[str, str]
 
 
-Step = Turn | Look | HandOver | Send | Place
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Wait for the same call of the same session, if one runs. Reply: its outcome, or None: this is the
+    first.
+    """
+
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Have the connector ready and keep that the call is about to be sent. Reply: Begun, Known or Refusal."""
+
+    arguments: Mapping[str, Any]  # as the agent gave them
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Keep how the begun call ended. Reply: None; no deadline comes in here."""
+
+    ending: Ending
+
+
+Step = Turn | Look | HandOver | Send | Place | Join | Begin | Settle
 
 
 @dataclass(slots=True)
@@ -118,6 +148,10 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
     if tool.takes_model and route.models and not arguments.get(MODEL):
         arguments = {**arguments, MODEL: route.models[0]}
     usage.made += 1
+    if tool.effect != "none" and (joined := (yield Join(arguments))) is not None:
+        # A deadline: of the other one nobody knows in time.
+        late = isinstance(joined, Refusal)
+        return Refused(UNKNOWN, diagnostic=joined.diagnostic) if late else joined
     if usage.running >= usage.concurrent:
         usage.waiting += 1
         try:
@@ -128,8 +162,8 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
             return Refused("limit", diagnostic=late.diagnostic)
     usage.running += 1
     try:
-        if tool.files:
-            return (yield from _with_files(route.contract, tool, arguments, usage))
+        if tool.files or tool.effect != "none":
+            return (yield from _in_full(route.contract, tool, arguments, usage))
         return judged(route.contract, tool, (yield Send(tool.name, arguments, usage.longest)))
     finally:
         usage.running -= 1
@@ -177,35 +211,89 @@ def _nearest(tool: Tool, arguments: Mapping[str, Any], fault: str) -> str:
     return ""
 
 
-def _with_files(
-    contract: Contract, tool: Tool, arguments: dict[str, Any], usage: Usage
+def _in_full(
+    contract: Contract, tool: Tool, given: dict[str, Any], usage: Usage
 ) -> Generator[Step, Any, Outcome]:
-    inputs: dict[str, tuple[str, ...]] = {}
-    outputs: dict[str, str] = {}
-    for field in tool.files:
-        if field.name in arguments:
-            given = arguments[field.name]
-            if field.output:
-                outputs[field.name] = given
-            else:
-                inputs[field.name] = tuple(given) if field.many else (given,)
+    """A call that hands over files, has an effect, or both."""
+    inputs, outputs = _named(tool, given)
+    arguments, has_effect = given, tool.effect != "none"
     if inputs or outputs:
         lists = frozenset(field.name for field in tool.files if field.many)
         refusal = yield Look(inputs, outputs, contract.spec.limits.max_file_bytes, lists)
-        handed = refusal or (yield HandOver())
+        handed = refusal or (yield HandOver(hashed=has_effect))
         if isinstance(handed, Refusal):
             return _own(contract, handed)
-        arguments = {**arguments, **handed}
+        arguments = {**given, **handed}
+    if has_effect:
+        begun = yield Begin(given)
+        if isinstance(begun, Refusal):
+            return Refused(begun.code, diagnostic=begun.diagnostic)
+        if isinstance(begun, Known):
+            return Answer(begun.structured) if begun.code == "ok" else Refused(begun.code)
     reply = yield Send(tool.name, arguments, usage.longest)
     outcome = judged(contract, tool, reply)
-    if outputs and isinstance(outcome, Answer):
-        missing = [name for name in outputs if name not in reply.files]
-        if missing:
-            return Refused("unavailable", diagnostic=f"answered without the file of {missing[0]}")
-        refusal = yield Place({name: reply.files[name] for name in outputs})
-        if refusal is not None:
-            return _own(contract, refusal, large="unavailable")  # the connector wrote it, not the agent
+    failed = (yield from _placed(contract, outputs, reply)) if isinstance(outcome, Answer) else None
+    if not has_effect:
+        return failed or outcome
+    outcome, ending = _concluded(contract, reply, outcome, failed)
+    yield Settle(ending)
     return outcome
+
+
+def _named(tool: Tool, given: Mapping[str, Any]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """The files that a call names: inputs, and outputs."""
+    inputs: dict[str, tuple[str, ...]] = {}
+    outputs: dict[str, str] = {}
+    for field in tool.files:
+        if field.name in given:
+            named = given[field.name]
+            if field.output:
+                outputs[field.name] = named
+            else:
+                inputs[field.name] = tuple(named) if field.many else (named,)
+    return inputs, outputs
+
+
+def _placed(
+    contract: Contract, outputs: Mapping[str, str], reply: Result
+) -> Generator[Step, Any, Refused | None]:
+    """Output files put in place; why they are not, or None."""
+    if not outputs:
+        return None
+    missing = [name for name in outputs if name not in reply.files]
+    if missing:
+        return Refused("unavailable", diagnostic=f"answered without the file of {missing[0]}")
+    refusal = yield Place({name: reply.files[name] for name in outputs})
+    # The connector wrote what is too large, not the agent.
+    return None if refusal is None else _own(contract, refusal, large="unavailable")
+
+
+def _concluded(
+    contract: Contract, reply: Reply, outcome: Outcome, failed: Refused | None
+) -> tuple[Outcome, Ending]:
+    """What a call with an effect comes to. That nothing happened needs a proof: the call never reached the
+    connector, or the connector says so, be it by a code of the interface that means it.
+    """
+    if failed is not None:
+        words = failed.diagnostic or failed.code
+        return Refused(UNKNOWN, _SPOILT, words), Ending("happened", UNKNOWN, words)
+    if isinstance(outcome, Answer):
+        return outcome, Ending("happened", structured=outcome.structured)
+    said = "" if isinstance(reply, Result) else reply.code
+    if said == CONFLICT and CONFLICT not in contract.errors:
+        outcome = Refused("refused", diagnostic=CONFLICT)
+    elif isinstance(reply, Result) or not (reply.no_effect or _means_nothing_happened(contract, said)):
+        return Refused(UNKNOWN, diagnostic=outcome.diagnostic), Ending("unknown", UNKNOWN, outcome.diagnostic)
+    was_sent = isinstance(reply, Result) or reply.no_effect != "unsent"
+    return outcome, Ending("none", outcome.code, outcome.diagnostic, was_sent=was_sent)
+
+
+_SPOILT = "it happened, and what it made could not be put in place"
+
+
+def _means_nothing_happened(contract: Contract, code: str) -> bool:
+    """Every error of an interface says so, but for the two that may come of a call that got lost."""
+    return code in contract.errors and code not in (UNKNOWN, "unavailable")
 
 
 def judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 
 from reconciler.router import answers, mcp, straight
-from reconciler.router.flight import Desk, Exchange, Flight, Flying
+from reconciler.router.flight import Desk, Exchange, Flight
 from reconciler.router.guest import Guest, Served
+from reconciler.router.parties import Flying
 from reconciler.router.peers import Peer, is_own, is_scarce, peer_of
 from reconciler.wire import jsonrpc
 from reconciler.wire.framing import MAX_LINE, Framer, Oversized

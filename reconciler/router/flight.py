@@ -2,36 +2,44 @@
 
 All callbacks on one loop, no task a call: this is the hot path. Blocking work on files goes to a few threads.
 A flight ends once: answered, refused, late, or cancelled by its agent; whatever was taken is given back then.
+What has an effect goes on without its agent once it may have been sent: it is ``adrift`` until it ends.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import compress
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
+from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
 from reconciler.model.problems import Bug
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.router import answers, mcp
 from reconciler.router.call import (
     Answer,
+    Begin,
     HandOver,
+    Join,
     Look,
     Outcome,
     Place,
     Refused,
     Send,
+    Settle,
     Step,
     Turn,
     Usage,
     serve,
 )
 from reconciler.router.files import Denied
+from reconciler.router.guard import Guard
 from reconciler.router.handoff import HandOff
+from reconciler.router.kept import Kept
+from reconciler.router.parties import NOBODY, Client
 from reconciler.router.telling import Teller
-from reconciler.wire.jsonrpc import Id
 
 _LARGE = 64 * 1024  # bytes of a call; as many smaller ones as may wait are no burden
 _MAX_QUEUED = 32 * 2**20  # bytes of the calls of one session and interface that wait
@@ -43,8 +51,8 @@ _SETTLE_S = 60.0  # a record waits so long for the hashes of its files: a lost f
 _CLOSE_S = 5.0  # the same while a door closes
 Handed = HandOff | tuple[()]  # the files that went over, if any: hashed by the time that the record is made
 # What a record is made of later, with others: the desk, the call's name and tool, code, times, sizes, files
-# diagnostic and trace. One of these is made for every call: never its payload.
-Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed, str, str]
+# diagnostic, trace and attempt. One of these is made for every call: never its payload.
+Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed, str, str, str]
 
 
 class Desk:
@@ -92,12 +100,13 @@ class Desk:
                 flight.handed,
                 diagnostic,
                 flight.ask.trace,
+                flight.attempt,
             )
         )
 
     def record(self, note: Note, past: float) -> CallRecord:
         """The record of a call that has ended; ``past`` added to the router's clock is the wall clock."""
-        _, name, tool, code, (started, ended), (in_bytes, out_bytes), files, diagnostic, trace = note
+        _, name, tool, code, (started, ended), (in_bytes, out_bytes), files, diagnostic, trace, attempt = note
         return CallRecord(
             past + ended,
             name or self.exchange.new_name(),
@@ -114,6 +123,7 @@ class Desk:
             tuple(files.handed) if files else (),
             diagnostic,
             trace,
+            attempt,
         )
 
 
@@ -126,6 +136,9 @@ class Exchange:
         self.clock = clock
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
         self.calls = 0
+        self.effects: Effects = Unkept()
+        self.guard = Guard(clock)
+        self.adrift: set[Flight] = set()  # flights that go on without their agents
         self.running = 0  # flights that are not over
         self.unsent: list[tuple[Client, bytes]] = []  # answers of this turn of the loop
         self.watching = False  # the sweep of deadlines is on
@@ -175,44 +188,6 @@ class Exchange:
         return f"{self._prefix}{number:x}"
 
 
-class Client(Protocol):
-    """The connection that a call came from."""
-
-    def answered(self, ident: Id, line: bytes | None) -> None:
-        """The call of that id is over; the line (None: nothing) goes to the agent."""
-        ...
-
-    def send(self, line: bytes) -> None:
-        """Write to the agent, when it is still there."""
-        ...
-
-    def report(self, line: bytes) -> None:
-        """Progress: may be left out when the agent does not keep up."""
-        ...
-
-
-class Flying(Protocol):
-    """A call on its way, as its connection holds it."""
-
-    over: bool
-
-    def is_late(self) -> bool:
-        """Whether the call's time is up, on the router's clock."""
-        ...
-
-    def expire(self) -> None:
-        """The deadline passed: the agent is told, the connector is told to stop."""
-        ...
-
-    def cancel(self) -> None:
-        """The agent gave the call up: stop, and say nothing."""
-        ...
-
-    def abandon(self, why: str) -> None:
-        """Its session ends: the agent is told that nobody answers, the connector is told to stop."""
-        ...
-
-
 class Flight:
     """One call by the law, from its first step to its end. It is the sink of what it sends."""
 
@@ -227,7 +202,8 @@ class Flight:
     _handoff: HandOff | None = None
     _working = False  # a thread is at the files
     _teller: Teller | None = None  # once there was progress to tell
-    _held: Lane | None = None  # kept from stopping while files are prepared
+    _held: Lane | None = None  # kept from stopping while files are prepared, or an attempt is kept
+    _kept: Kept | None = None  # of a call with an effect
 
     def __init__(self, desk: Desk, client: Client, ask: mcp.Call, in_bytes: int) -> None:
         self.ask = ask
@@ -253,6 +229,15 @@ class Flight:
         """What that agent may reach of the machine's files."""
         return self._desk.scope
 
+    @property
+    def attempt(self) -> str:
+        """The ledger's name for what it does; "" without an effect."""
+        return self._kept.attempt if self._kept is not None else ""
+
+    def waits_for(self, step: type) -> bool:
+        """Whether it stands at such a step."""
+        return type(self._step) is step
+
     def is_late(self) -> bool:
         """Whether the call's time is up, on the router's clock."""
         return self._desk.exchange.clock() - self.started >= self._desk.usage.timeout_s
@@ -277,6 +262,7 @@ class Flight:
                 desk = self._desk
                 self._lane = lane = desk.exchange.dispatch.lane(desk.route.instance)
             if lane is not None:
+                self._step = None
                 self._number = lane.send(step.tool, step.arguments, self, step.max_bytes)
                 return
         self._step = step
@@ -287,12 +273,14 @@ class Flight:
         match step:
             case Send():
                 desk.exchange.dispatch.open_lane(desk.route.instance, self._lane_came)
-            case HandOver():
-                lane = desk.exchange.dispatch.lane(desk.route.instance)
+            case HandOver() | Begin():
+                lane = self._lane or desk.exchange.dispatch.lane(desk.route.instance)
                 if lane is None:
                     desk.exchange.dispatch.open_lane(desk.route.instance, self._lane_came)
                 else:
-                    self._hand_over(lane)
+                    self._lane_came(lane)
+            case Join() | Settle():
+                self._keep(step)
             case Turn() if self.in_bytes > _LARGE and desk.queued_bytes() + self.in_bytes > _MAX_QUEUED:
                 self.go_on(Refusal("limit", f"{_MAX_QUEUED} bytes of calls that wait"))
             case Turn():
@@ -305,6 +293,13 @@ class Flight:
                 self._in_thread(self._need_handoff().place, step.blobs)
             case _:
                 assert_never(step)
+
+    def _keep(self, step: Join | Settle) -> None:
+        if isinstance(step, Settle):
+            self._need_kept().settle(step.ending)
+        else:
+            self._kept = Kept(self, self._desk.exchange.guard, self._desk.exchange.effects)
+            self._kept.join(step)
 
     def progress(self, progress: float, total: float | None) -> None:
         """A connector's progress, passed on as ``Teller`` tells it."""
@@ -326,34 +321,63 @@ class Flight:
 
     def expire(self) -> None:
         """The deadline passed: the agent is told, the connector is told to stop."""
-        self._halt()
-        self.go_on(Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s"))
+        if type(self._step) is not Settle:  # it has ended, and its end is being written down
+            self._halt()
+            self.go_on(Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s"))
 
     def cancel(self) -> None:
-        """The agent gave the call up: stop, and say nothing."""
+        """The agent gave the call up: stop, and say nothing. What may have an effect goes on."""
+        if self.attempt:
+            self._drift(None)
+            return
         self._halt()
         self._law.close()
         self._end(None)
 
     def abandon(self, why: str) -> None:
-        """Its session ends: the agent is told that nobody answers, the connector is told to stop."""
+        """Its session ends: the agent is told that nobody answers, the connector is told to stop. What may
+        have an effect goes on.
+        """
+        if self.attempt:
+            self._drift(answers.failure(self.ask, UNKNOWN))
+            return
+        code = UNKNOWN if type(self._step) is Join else "unavailable"
         self._halt()
         self._law.close()
-        self._end(Refused("unavailable", diagnostic=why))
+        self._end(Refused(code, diagnostic=why))
+
+    def _drift(self, line: bytes | None) -> None:
+        """The agent is told for the last time; the call itself goes on to its end."""
+        client, self._client = self._client, NOBODY
+        self._desk.exchange.adrift.add(self)
+        self._need_kept().drift()
+        client.answered(self.ask.id, line)
 
     def _lane_came(self, lane: Lane | Refusal) -> None:
         step = self._step
-        if self.over or not isinstance(step, Send | HandOver):
+        if self.over or not isinstance(step, Send | HandOver | Begin):
             return  # late: the call has ended meanwhile
         if isinstance(lane, Refusal):
-            self.go_on(lane)
+            self.go_on(replace(lane, no_effect="unsent"))
         elif isinstance(step, HandOver):
-            self._hand_over(lane)
+            self._hand_over(lane, step)
+        elif isinstance(step, Begin):
+            self._begin(lane, step)
         else:
             self._lane = lane
+            self._step = None
             self._number = lane.send(step.tool, step.arguments, self, step.max_bytes)
 
-    def _hand_over(self, lane: Lane) -> None:
+    def _begin(self, lane: Lane, step: Begin) -> None:
+        if self._held is None:
+            self._held = lane
+            lane.hold()
+        desk = self._desk
+        files = tuple(self._handoff.handed) if self._handoff is not None else ()
+        whose = (self.caller, self.session, desk.route, self.tool)
+        self._need_kept().begin(Intent(*whose, step.arguments, files, desk.usage.timeout_s))
+
+    def _hand_over(self, lane: Lane, step: HandOver) -> None:
         handoff = self._need_handoff()
         try:
             handoff.attach(lane.inbox, lane.outbox)
@@ -362,7 +386,7 @@ class Flight:
             return
         self._lane = self._held = lane
         lane.hold()
-        self._in_thread(handoff.fill)
+        self._in_thread(handoff.fill_hashed if step.hashed else handoff.fill)
 
     def _in_thread(self, work: Callable[..., object], *args: object) -> None:
         self._working = True
@@ -389,6 +413,9 @@ class Flight:
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True
         desk, ask = self._desk, self.ask
+        if self._kept is not None:
+            self._kept.leave(outcome, heard=self._client is not NOBODY)
+            desk.exchange.adrift.discard(self)
         self.handed = self._handoff or ()
         desk.exchange.running -= 1
         if type(outcome) is Answer:
@@ -401,7 +428,7 @@ class Flight:
         else:
             self._client.answered(ask.id, None)
             desk.note(self, CANCELLED, 0)
-        if self._handoff is not None:
+        if self._handoff is not None or self._held is not None:
             self._give_back()
         if desk.queue:
             desk.next_turn()
@@ -418,6 +445,11 @@ class Flight:
         if self._handoff is None:
             raise Bug("the law handed files over without looking at them")
         return self._handoff
+
+    def _need_kept(self) -> Kept:
+        if self._kept is None:
+            raise Bug("the law began an effect without joining")
+        return self._kept
 
 
 def _is_held(note: Note) -> bool:

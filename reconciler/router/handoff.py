@@ -31,6 +31,7 @@ class HandOff:
         "_call",
         "_inbox",
         "_inputs",
+        "_is_hashed",
         "_look",
         "_outbox",
         "_scope",
@@ -51,6 +52,7 @@ class HandOff:
         self._spots: dict[str, tuple[files.Spot, str]] = {}
         self._blobs: list[str] = []
         self._taken: list[tuple[str, files.Blob]] = []  # what the connector was given, by property
+        self._is_hashed = False
         self._inbox = -1  # duplicates of the lane's descriptors, or -1 before there is a lane
         self._outbox = -1
         self.handed: list[tuple[str, int, str]] = []
@@ -86,6 +88,12 @@ class HandOff:
             values[name] = {"name": spot.name, "blob": blob}
         return values
 
+    def fill_hashed(self) -> dict[str, Any]:
+        """As ``fill``, and ``handed`` tells of the inputs already."""
+        values = self.fill()
+        self._hash()
+        return values
+
     def place(self, blobs: Mapping[str, str]) -> None:
         """Put what the connector wrote where the agent asked for it; raises Denied."""
         for name, blob in blobs.items():
@@ -101,11 +109,16 @@ class HandOff:
     def settle(self) -> None:
         """Hash what went in, then close and remove all of it. The last step of every call."""
         try:
-            # As it went over: inputs before outputs.
-            self.handed[:0] = [(name, blob.size, files.digest(blob)) for name, blob in self._taken]
+            self._hash()
         finally:
             self._close()
             self.settled.set_result(None)
+
+    def _hash(self) -> None:
+        if not self._is_hashed:
+            self._is_hashed = True
+            # As it went over: inputs before outputs.
+            self.handed[:0] = [(name, blob.size, files.digest(blob)) for name, blob in self._taken]
 
     def _close(self) -> None:
         for opened in self._inputs.values():

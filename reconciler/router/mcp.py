@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from reconciler.model.contract import Tool
+from reconciler.model.effects import UNKNOWN
 from reconciler.model.routes import Route
 from reconciler.model.stands import Stands, as_pinned
 from reconciler.wire import jsonrpc, strict
@@ -33,6 +34,9 @@ ROUTER_TEXTS = {
     "limit": "a limit of this service is reached; wait for running calls to end, or do without",
     "unavailable": "the service cannot answer now; retrying later may work",
 }
+
+# The same of a tool that has an effect.
+UNKNOWN_TEXT = "it may have happened: do not repeat it; find out whether it did, or ask the person"
 
 META = "io.modelcontextprotocol/"
 _VERSION = META + "protocolVersion"
@@ -142,8 +146,15 @@ def instructions(routes: Sequence[Route], stands: Stands = as_pinned) -> str:
         "\nA call that does not go well is a tool error: a code and a sentence. Any tool may answer:"
     )
     lines += [f"- error {code}: {text}" for code, text in ROUTER_TEXTS.items()]
+    if any(_has_effects(route) for route in routes):
+        lines.append(f"- error {UNKNOWN}: {UNKNOWN_TEXT}")
     lines.append("Files are named by their path in your work folder; new files get plain names there.")
     return "\n".join(lines)
+
+
+def _has_effects(route: Route) -> bool:
+    tools = route.contract.tools.values()
+    return any(one.effect != "none" for one in tools if route.tools is None or one.name in route.tools)
 
 
 def _trace(meta: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reconciler.model.calls import CallRecord, Dispatch
+from reconciler.model.effects import Effects
 from reconciler.model.stands import Stands, as_pinned
 from reconciler.router import memory
 from reconciler.router.connection import Connection
@@ -68,6 +69,14 @@ class Router:
         self._rest: asyncio.TimerHandle | None = None  # set while nobody calls
         self._shed_at: float | None = None  # when it was last said that connections are turned away
         self._exchange.write = self._write_soon
+
+    def keep_effects(self, effects: Effects) -> None:
+        """From now on this keeps the attempts of calls with an effect; without it none is served."""
+        self._exchange.effects = effects
+
+    def flush(self) -> None:
+        """Write the records of all calls that have ended, now."""
+        self._flush()
 
     async def open(self, door: Door) -> None:
         """Listen at a door. One that is open already gets its sockets changed; its connections stay.
@@ -172,6 +181,9 @@ class Router:
         for kept in list(self._doors.values()):
             for connection in list(kept.connections):
                 busy |= connection.sweep(now)
+        for flight in [one for one in self._exchange.adrift if one.is_late()]:
+            flight.expire()
+        busy |= bool(self._exchange.adrift)
         if busy and not self._exchange.watching:
             self._watch()
         elif not busy:

@@ -21,7 +21,8 @@ from reconciler.model.names import InstanceName
 from reconciler.model.routes import Route, ScopeFolder
 from reconciler.router import answers, mcp
 from reconciler.router.call import Refused, judged
-from reconciler.router.flight import CANCELLED, Desk, Flying
+from reconciler.router.flight import CANCELLED, Desk
+from reconciler.router.parties import Flying
 from reconciler.router.telling import Teller
 from reconciler.wire import strict
 from reconciler.wire.jsonrpc import Id
@@ -62,7 +63,8 @@ def _is_plain(route: Route, tool: Tool) -> bool:
     """Whether the law asks nothing for its calls but the answer."""
     chooses = tool.takes_model and route.models is not None
     is_shallow = tool.is_shallow_in and tool.is_shallow_out
-    return is_shallow and not tool.files and not chooses and route.suspended is None
+    is_one_call = tool.kind == "call" and tool.effect == "none"
+    return is_shallow and is_one_call and not tool.files and not chooses and route.suspended is None
 
 
 class Caller(Protocol):
@@ -219,6 +221,6 @@ class Straight:
         if not exchange.notes:
             exchange.write()
         times, sizes = (self._started, exchange.clock()), (self.in_bytes, out_bytes)
-        exchange.notes.append((desk, "", way.name, code, times, sizes, (), diagnostic, self._trace))
+        exchange.notes.append((desk, "", way.name, code, times, sizes, (), diagnostic, self._trace, ""))
         if desk.queue:
             desk.next_turn()

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from reconciler.model.calls import CallRecord, Refusal, Reply, Result
 from reconciler.model.routes import AgentRoutes
 from reconciler.router import mcp, straight
-from reconciler.router.flight import Exchange, Flight, Flying
+from reconciler.router.flight import Exchange, Flight
 from reconciler.router.guest import Guest
+from reconciler.router.parties import Flying
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id
 from tests.kit.effort import times
