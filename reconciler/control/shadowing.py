@@ -30,8 +30,9 @@ from reconciler.model.names import InstanceName, InterfaceRef, Kind, ObjectRef
 from reconciler.model.resources import Binding, Connector
 from reconciler.model.routes import ScopeFolder
 from reconciler.router import files
-from reconciler.router.call import Refused, judged
+from reconciler.router.call import judged
 from reconciler.router.files import Denied
+from reconciler.router.steps import Refused
 
 _HELD = 5  # copies of one binding, from the call's begin to the comparison; more are dropped
 _BURST = 8.0  # calls that are copied at once after a pause…

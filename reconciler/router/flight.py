@@ -18,7 +18,13 @@ from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
 from reconciler.model.problems import Bug
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.router import answers, mcp
-from reconciler.router.call import (
+from reconciler.router.call import Usage, serve
+from reconciler.router.files import Denied
+from reconciler.router.guard import Guard
+from reconciler.router.handoff import HandOff
+from reconciler.router.kept import Kept
+from reconciler.router.parties import NOBODY, Client
+from reconciler.router.steps import (
     Answer,
     Begin,
     HandOver,
@@ -31,14 +37,7 @@ from reconciler.router.call import (
     Settle,
     Step,
     Turn,
-    Usage,
-    serve,
 )
-from reconciler.router.files import Denied
-from reconciler.router.guard import Guard
-from reconciler.router.handoff import HandOff
-from reconciler.router.kept import Kept
-from reconciler.router.parties import NOBODY, Client
 from reconciler.router.telling import Teller
 
 _LARGE = 64 * 1024  # bytes of a call; as many smaller ones as may wait are no burden

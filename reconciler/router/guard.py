@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from reconciler.model.effects import UNKNOWN
-from reconciler.router.call import Answer, Outcome
+from reconciler.router.steps import Answer, Outcome
 
 _KEPT_S = 600.0
 _MOST_KEPT = 64

@@ -15,8 +15,8 @@ from typing import Any
 
 from reconciler.model.routes import ScopeFolder
 from reconciler.router import files
-from reconciler.router.call import Look
 from reconciler.router.files import Denial, Denied
+from reconciler.router.steps import Look
 
 MAX_FILES = 64  # inputs of one call: each holds a descriptor
 

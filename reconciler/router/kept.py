@@ -11,8 +11,8 @@ from reconciler.model.calls import Refusal
 from reconciler.model.contract import Tool
 from reconciler.model.effects import Begun, Effects, Ending, Intent, Known
 from reconciler.router import guard
-from reconciler.router.call import Begin, Join, Outcome
 from reconciler.router.guard import Guard, Run, Told
+from reconciler.router.steps import Begin, Join, Outcome
 
 _TOO_LATE = Ending("none", "unavailable", "its time was up before it was sent", was_sent=False)
 GoOn = Callable[[object], None]

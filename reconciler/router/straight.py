@@ -20,9 +20,10 @@ from reconciler.model.contract import Tool
 from reconciler.model.names import InstanceName
 from reconciler.model.routes import Route, ScopeFolder
 from reconciler.router import answers, mcp
-from reconciler.router.call import Refused, judged
+from reconciler.router.call import judged
 from reconciler.router.flight import CANCELLED, Desk
 from reconciler.router.parties import Flying
+from reconciler.router.steps import Refused
 from reconciler.router.telling import Teller
 from reconciler.wire import strict
 from reconciler.wire.jsonrpc import Id
