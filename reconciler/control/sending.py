@@ -18,18 +18,16 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import h11
 
 from reconciler.egress.gate import REFUSED_HEADER
 from reconciler.egress.permits import Permit, Permits
 from reconciler.model.recipes import Recipe
-from reconciler.model.sealed import Reply
+from reconciler.model.sealed import Reply, Sealed
 from reconciler.runtime import gating, sockets
 from reconciler.runtime.gating import Gated, GateFor
 
-MOST_BYTES = 64 * 2**20  # of a reply that is read whole, where its profile names no bound
 _CHUNK = 65_536
 _MAX_HEAD_BYTES = 65_536
 # What the gate says before a byte of the request has left. Whatever else it says, it may have gone out.
@@ -38,37 +36,24 @@ _PROOFS = frozenset(
 )
 
 
-class NotSent(Exception):  # noqa: N818 - an answer
-    """Nothing of it was sent: ``cause`` is the gate's word, or ``gate``, ``timeout``."""
+class NotSent(Exception):  # noqa: N818 - the law's own word
+    """Not one byte of the request left: it proves that nothing happened. ``cause`` is the gate's word, or
+    ``gate``, ``timeout``, ``cut``; ``why`` is for operators.
+    """
 
-    def __init__(self, cause: str, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, cause: str, why: str = "") -> None:
+        super().__init__(f"{cause}: {why}" if why else cause)
         self.cause, self.why = cause, why
 
 
-class MaybeSent(Exception):  # noqa: N818 - an answer
-    """It may have been sent, wholly or in part, and no whole reply came."""
+class MaybeSent(Exception):  # noqa: N818 - the law's own word
+    """The request may have arrived, wholly or in part, and its reply is not known. ``cause`` is the gate's
+    word, or ``timeout``, ``cut``, ``too-large``; ``why`` is for operators.
+    """
 
-    def __init__(self, cause: str, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, cause: str, why: str = "") -> None:
+        super().__init__(f"{cause}: {why}" if why else cause)
         self.cause, self.why = cause, why
-
-
-class Sealed(Protocol):
-    """One exact request, as a driver seals it."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def origin(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def wire_digest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +90,21 @@ class Way:
             self._folder = -1
         shutil.rmtree(self._path, ignore_errors=True)
 
-    async def send(
-        self, sealed: Sealed, permit: Permit, *, most: int = MOST_BYTES, timeout_s: float
-    ) -> Reply:
-        """Send it once and read the reply whole; raises NotSent or MaybeSent, whatever goes wrong."""
+    async def send(self, sealed: Sealed, permit: Permit, *, timeout_s: float) -> Reply:
+        """Send it once and read the reply whole; raises NotSent or MaybeSent, whatever goes wrong. What is
+        cancelled may have been sent.
+        """
+        began_s = asyncio.get_running_loop().time()
+        most = sealed.stream.max_bytes if sealed.stream is not None else sealed.max_response
         async with self.opened(sealed, permit, timeout_s=timeout_s) as coming:
             parts, size = [], 0
             async for part in coming.body:
                 size += len(part)
                 if size > most:
-                    raise MaybeSent("bytes", f"the reply is larger than {most} bytes")
+                    raise MaybeSent("too-large")
                 parts.append(part)
-            return Reply(coming.status, coming.headers, b"".join(parts))
+            elapsed_ms = round((asyncio.get_running_loop().time() - began_s) * 1000)
+            return Reply(coming.status, coming.headers, b"".join(parts), elapsed_ms)
 
     @asynccontextmanager
     async def opened(self, sealed: Sealed, permit: Permit, *, timeout_s: float) -> AsyncIterator[Coming]:
@@ -127,13 +115,12 @@ class Way:
             async with timeout:
                 exchange = _Exchange(await self._connected())
                 yield await exchange.begun(sealed, permit.id)
-        except (TimeoutError, ConnectionError, h11.ProtocolError) as fault:
+        except (OSError, h11.ProtocolError) as fault:  # a TimeoutError is one
             if isinstance(fault, TimeoutError) and not timeout.expired():
                 raise
             unused = self._permits.take_back(permit.id)
-            cause = "timeout" if timeout.expired() else "gate"
-            words = "there was no whole reply in time" if timeout.expired() else "the gate broke off"
-            raise (NotSent if unused else MaybeSent)(cause, words) from None
+            cause = "timeout" if timeout.expired() else "cut"
+            raise (NotSent if unused else MaybeSent)(cause) from None
         finally:
             self._permits.take_back(permit.id)
             if exchange is not None:
@@ -143,9 +130,9 @@ class Way:
         try:
             connection = sockets.connect(self._folder, gating.NAME)
         except BlockingIOError:
-            raise NotSent("busy", "too many requests wait at the gate") from None
+            raise NotSent("busy") from None
         except OSError:
-            raise NotSent("gate", "nothing serves the gate here") from None
+            raise NotSent("gate") from None
         return await asyncio.open_unix_connection(sock=connection, limit=_CHUNK)
 
 
@@ -165,13 +152,14 @@ class _Exchange:
     async def begun(self, sealed: Sealed, permit: str) -> Coming:
         """The reply's head. The body is sent beside: the gate may refuse before it has read it all."""
         self._sending = asyncio.create_task(self._send(sealed, permit))
+        self._sending.add_done_callback(self._sent)
         event = await self._next()
         if not isinstance(event, h11.Response):
             raise h11.RemoteProtocolError("no answer")
         headers: dict[str, str] = {}
         for name, value in event.headers:
             word, text = name.decode(), value.decode("latin-1")
-            headers[word] = f"{headers[word]}, {text}" if word in headers else text
+            headers[word] = text
         if cause := headers.get(REFUSED_HEADER):
             why = await self._words()
             raise (NotSent if cause in _PROOFS else MaybeSent)(cause, why)
@@ -195,7 +183,11 @@ class _Exchange:
             for at in range(0, len(sealed.body), _CHUNK):
                 self._writer.write(self._http.send(h11.Data(data=sealed.body[at : at + _CHUNK])) or b"")
                 await self._writer.drain()
-        self._http.send(h11.EndOfMessage())
+            self._http.send(h11.EndOfMessage())
+
+    def _sent(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:  # told to whoever waits for the reply
+            self._writer.transport.abort()
 
     async def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
@@ -208,10 +200,10 @@ class _Exchange:
         try:
             while not isinstance(event := await self._next(), h11.EndOfMessage):
                 if not isinstance(event, h11.Data):
-                    raise MaybeSent("answer", "the reply broke off")
+                    raise MaybeSent("cut")
                 yield bytes(event.data)
         except (ConnectionError, h11.ProtocolError):
-            raise MaybeSent("answer", "the reply broke off") from None
+            raise MaybeSent("cut") from None
 
     async def _words(self) -> str:
         text = b""

@@ -9,9 +9,8 @@ byte, header, path, method or origin is another request. Headers that say how a 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import rfc8785
+from reconciler.model import transmission
 
 Headers = tuple[tuple[str, str], ...]  # lower-case names, sorted, each once
 
@@ -69,16 +68,8 @@ def wire_digest(place: tuple[str, str, str], headers: Headers, body: bytes) -> s
     that is no Unicode.
     """
     method, origin, target = place
-    what: dict[str, Any] = {
-        "v": "handler.wire/v1",
-        "method": method,
-        "origin": origin,
-        "target": target,
-        "headers": [list(pair) for pair in sorted(headers)],
-        "body_sha256": hashlib.sha256(body).hexdigest(),
-        "body_len": len(body),
-    }
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(what)).hexdigest()
+    digest = hashlib.sha256(body).hexdigest()
+    return transmission.wire_digest(method, origin, target, headers, body=(digest, len(body)))
 
 
 @dataclass(frozen=True, slots=True)
