@@ -158,7 +158,12 @@ class Ledger:
             f" WHERE id IN ({picked}) RETURNING *"
         )
         with self.store.transaction():
-            return sorted((rows.attempt(row) for row in self.store.rows(sql, values)), key=_due)
+            taken = [(row, _readable(row)) for row in self.store.rows(sql, values)]
+            for row, one in taken:
+                if one is None:  # written by a hand or a broken disk: it must not stop the others
+                    again = {"id": row["id"], "at": now + machine.DAY_S}
+                    self.store.change("UPDATE attempt SET next_check_at = :at WHERE id = :id", again)
+        return sorted((one for _, one in taken if one is not None), key=_due)
 
     def renew(self, held: Iterable[Attempt], now: float) -> set[str]:
         """Hold on to what is under way: the ids whose lease goes on; others were overtaken, or are over."""
@@ -296,6 +301,13 @@ _RENEW = "UPDATE attempt SET lease_until = :until WHERE id = :id AND fence = :fe
 
 def _one(found: list[Row]) -> Attempt | None:
     return rows.attempt(found[0]) if found else None
+
+
+def _readable(row: Row) -> Attempt | None:
+    try:
+        return rows.attempt(row)
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _asked(one: Attempt) -> str:

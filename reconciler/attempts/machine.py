@@ -125,7 +125,7 @@ def after(one: Attempt, happening: Happening, now: float) -> Attempt:
     if dst is None:
         what = type(happening).__name__
         raise ForbiddenError(f"{what} cannot happen to an attempt that is {one.state}")
-    if isinstance(happening, Submit) and (fault := submit_fault(one, happening.ground, now)):
+    if fault := _fault(one, happening, now):
         raise ForbiddenError(fault)
     entered = one.entered if dst in one.entered else {**one.entered, dst: now}
     moved = replace(one, state=dst, ver=one.ver + 1, entered=entered)
@@ -139,12 +139,24 @@ def after(one: Attempt, happening: Happening, now: float) -> Attempt:
     return replace(changed, next_check_at=0.0) if dst in TERMINAL else changed
 
 
+def _fault(one: Attempt, happening: Happening, now: float) -> str:
+    if isinstance(happening, Submit):
+        return submit_fault(one, happening.ground, now)
+    if isinstance(happening, NotSent | Refused) and one.provider.doubt:
+        return "that says nothing of the transmission before"
+    return ""
+
+
 def _told(one: Attempt, happening: Happening, now: float) -> Attempt:
     """The record with what the happening says."""
     match happening:
         case Submit(decision=decision):
             decisions = (*one.decisions, decision) if decision else one.decisions
-            return replace(one, transmissions=one.transmissions + 1, decisions=decisions)
+            doubt = one.provider.doubt or happening.ground in {Ground.CLIENT_KEY, Ground.NATURAL}
+            provider = replace(
+                one.provider, sent_at=now, doubt=doubt and happening.ground is not Ground.ABSENT
+            )
+            return replace(one, transmissions=one.transmissions + 1, decisions=decisions, provider=provider)
         case Accepted() | Seen() | Lost() | Checked():
             return _looked(one, happening, now)
         case CancelAsked() | CancelSent() | CancelAnswered():
@@ -168,11 +180,13 @@ def _looked(one: Attempt, happening: Accepted | Seen | Lost | Checked, now: floa
                 request_ids=known,
                 status=happening.status or one.provider.status,
                 job_expires_at=happening.job_expires_at or one.provider.job_expires_at,
+                seen_at=now,
+                doubt=False,
             )
             return replace(one, provider=provider)
         case Seen():
             told = one.provider.progress if happening.progress is None else happening.progress
-            provider = replace(one.provider, status=happening.status, progress=told)
+            provider = replace(one.provider, status=happening.status, progress=told, seen_at=now)
             return replace(
                 one,
                 provider=provider,
@@ -180,7 +194,8 @@ def _looked(one: Attempt, happening: Accepted | Seen | Lost | Checked, now: floa
                 next_check_at=now + max(happening.check_after_s, FIRST_CHECK_S),
             )
         case Lost():
-            again = DAY_S if happening.parked else FIRST_CHECK_S
+            # A far end that swallows every repetition is asked ever more rarely.
+            again = DAY_S if happening.parked else FIRST_CHECK_S * 1.6 ** min(one.transmissions, 8)
             ended = replace(one.ended, code="outcome_unknown", cause=happening.cause, effect="unknown")
             return replace(one, ended=ended, parked=happening.parked, next_check_at=now + again)
         case Checked():

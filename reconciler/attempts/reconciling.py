@@ -32,6 +32,7 @@ class FarEnd:
     other_body_is_error: bool = False  # …and the same key with another body is refused
     can_cancel: bool = False  # by this job's own id, and no other job's
     reconcile_for_s: float = 86_400.0  # after that long without evidence a person has to say
+    max_result_bytes: int = 67_108_864
 
 
 @dataclass(frozen=True, slots=True)

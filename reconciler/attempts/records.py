@@ -92,6 +92,9 @@ class Provider:
     request_ids: tuple[str, ...] = ()
     status: str = ""
     progress: float | None = None  # 0 to 1
+    sent_at: float = 0.0  # when the last transmission began
+    seen_at: float = 0.0  # when it last said anything of this attempt
+    doubt: bool = False  # a transmission before the last may have happened too
     job_expires_at: float = 0.0
     result_expires_at: float = 0.0
 

@@ -10,7 +10,8 @@ stopped loses them.
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -74,6 +75,16 @@ class Writing:
         self.later(work, told)
         return await future
 
+    async def paper(self, ref: str, chunks: Iterable[bytes], max_bytes: int) -> tuple[str, int]:
+        """Put a result on its shelf, in a thread of its own: its digest and size. Raises OSError and
+        ``papers.TooLargeError``.
+        """
+        return await asyncio.to_thread(self._ledger.papers.keep, "results", ref, chunks, max_bytes)
+
+    async def seal(self, ref: str, body: bytes) -> tuple[str, int]:
+        """Put a request's exact bytes on their shelf, before ``prepare``. Raises OSError."""
+        return await asyncio.to_thread(self._ledger.papers.keep, "sealed", ref, (body,))
+
     def hold(self, one: Attempt, lost: Callable[[], None]) -> None:
         """Keep an attempt's lease while work goes on; ``lost`` is called when somebody else took it over."""
         self._held[one.id] = (one, lost)
@@ -111,6 +122,8 @@ class Writing:
             going = first is not None
             if pieces:
                 self._commit(pieces)
+                for piece in pieces:
+                    self._tidy(piece.outcome)
                 _tell(pieces)
 
     def _commit(self, pieces: list[_Piece[Any]]) -> None:
@@ -128,6 +141,12 @@ class Writing:
         except UnusableError:
             return False  # nothing of it is on the disk
         return True
+
+    def _tidy(self, outcome: object) -> None:
+        """Nothing is sent again for an attempt that is over: its sealed request goes."""
+        if isinstance(outcome, Attempt) and outcome.is_over and outcome.request.sealed_ref:
+            with suppress(OSError):  # retention finds it later
+                self._ledger.papers.drop("sealed", outcome.request.sealed_ref)
 
     def _one(self, piece: _Piece[Any]) -> Any:
         try:
