@@ -11,7 +11,7 @@ from datetime import datetime
 
 from reconciler.drivers.picking import at, parsed, text
 from reconciler.model.dialect import ErrorRule, Profile
-from reconciler.model.outcome import Limits, Rejected, Seen
+from reconciler.model.outcome import Limits, Rejected, Seen, Unknown
 from reconciler.model.sealed import Reply
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -26,6 +26,20 @@ _LONGEST_SAID = 64  # characters of a rate limit's header that are kept
 def succeeded(reply: Reply) -> bool:
     """Whether the status is one of success."""
     return 200 <= reply.status < 300
+
+
+def opened(reply: Reply, profile: Profile, model: str) -> dict[str, object] | Rejected | Unknown:
+    """The object that a successful answer is, or what else it is. An ``error`` in it is a refusal, whatever
+    the status; another model than was asked for (none is where ``model`` is "") is an outcome of its own.
+    """
+    if not succeeded(reply):
+        return refusal(reply, profile)
+    body = parsed(reply.body)
+    if body is None:
+        return Unknown("the answer is no JSON object", seen(reply, profile))
+    if isinstance(body.get("error"), dict | str):
+        return refusal(reply, profile, body)
+    return replaced(reply, profile) if substituted(profile, model, body) else body
 
 
 def refusal(reply: Reply, profile: Profile, body: Mapping[str, object] | None = None) -> Rejected:

@@ -65,7 +65,7 @@ def call(asked: Call, profile: Profile) -> Sealed:
     content_type, body = _body(asked, operation, fields)
     draft = Draft(operation.method, route(operation.path, asked), body, content_type, _key(asked, operation))
     if asked.stream:
-        draft = replace(draft, stream=_stream(operation, profile))
+        draft = replace(draft, stream=stream_of(operation, profile))
     return sealed(draft, profile, asked.base)
 
 
@@ -170,7 +170,8 @@ def _bounded(asked: Call, operation: Operation) -> str:
     return asked.key
 
 
-def _stream(operation: Operation, profile: Profile) -> StreamSpec:
+def stream_of(operation: Operation, profile: Profile) -> StreamSpec:
+    """How a streamed answer is framed, and its bounds."""
     most = profile.transport.max_response_bytes
     return StreamSpec(operation.stream.framing, most, min(most, _EVENT_BYTES))
 

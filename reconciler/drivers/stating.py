@@ -1,0 +1,90 @@
+"""What a profile states, asked the way drivers ask it; whatever is not stated raises ``Unsealable``."""
+
+from collections.abc import Iterator
+
+from reconciler.drivers.asking import Unsealable
+from reconciler.model.dialect import FieldFact, Operation, Profile
+from reconciler.model.turns import Message, ModelFacts, Turn
+
+
+def takes(operation: Operation, name: str, model: str) -> FieldFact | None:
+    """The facts of a field, where the operation states it for this model; else None."""
+    fact = operation.fields.get(name)
+    if fact is None or name in operation.rejected:
+        return None
+    return fact if fact.models is None or model in fact.models else None
+
+
+def asked(operation: Operation, name: str, model: str) -> FieldFact:
+    """The facts of a field that is needed."""
+    fact = takes(operation, name, model)
+    if fact is None:
+        raise Unsealable(f"field.{name}")
+    return fact
+
+
+def one_of(operation: Operation, names: tuple[str, ...], model: str) -> str:
+    """The first of several names of one thing that the operation states."""
+    for name in names:
+        if takes(operation, name, model) is not None:
+            return name
+    raise Unsealable(f"field.{names[0]}")
+
+
+def typed(fact: FieldFact | None, word: str) -> bool:
+    """Whether objects of this ``type`` may stand in a field: any, where the profile lists none."""
+    return fact is not None and (fact.types is None or word in fact.types)
+
+
+def valued(fact: FieldFact | None, value: str) -> bool:
+    """Whether a field may have this value: any, where the profile lists none."""
+    return fact is not None and (fact.enum is None or value in fact.enum)
+
+
+def media_in(profile: Profile, operation: Operation, kind: str) -> Iterator[str]:
+    """The media types of a kind (``image``, ``audio``) that may be handed in."""
+    for one in profile.media.in_:
+        if one.type.startswith(f"{kind}/") and (not one.operations or operation.name in one.operations):
+            yield one.type
+
+
+def media_out(profile: Profile, operation: Operation) -> tuple[str, ...]:
+    """The media types that may come out."""
+    return tuple(
+        one.type for one in profile.media.out if not one.operations or operation.name in one.operations
+    )
+
+
+def shown(profile: Profile, operation: Operation, media_type: str) -> None:
+    """Unsealable where the operation takes nothing of this media type."""
+    if media_type not in media_in(profile, operation, media_type.partition("/")[0]):
+        raise Unsealable(f"media.in:{media_type}")
+
+
+def facts(profile: Profile, operation: Operation, model: str, schema_in: tuple[str, str]) -> ModelFacts:
+    """What is stated of a language model. ``schema_in`` is the field and type of an answer's schema."""
+    field, word = schema_in
+    return ModelFacts(
+        vision=any(media_in(profile, operation, "image")),
+        audio_in=any(media_in(profile, operation, "audio")),
+        tools=takes(operation, "tools", model) is not None,
+        parallel_tools=takes(operation, "tools", model) is not None,
+        json_schema=typed(takes(operation, field, model), word),
+        stream=operation.stream.meaning == "token-deltas",
+        max_input_tokens=profile.limits.max_input_tokens,
+        max_output_tokens=profile.limits.max_output_tokens,
+    )
+
+
+def roles(operation: Operation, turn: Turn) -> Iterator[tuple[str, Message]]:
+    """The messages, each with the role that it is sent under: a developer's words are the system's where the
+    server knows no developers.
+    """
+    fact = asked(operation, "messages", turn.model)
+    for message in turn.messages:
+        role: str = message.role
+        if fact.roles is not None and role not in fact.roles:
+            if role != "developer" or "system" not in fact.roles:
+                raise Unsealable(f"field.messages.roles.{role}")
+            role = "system"
+        yield role, message
