@@ -48,11 +48,29 @@ def refusal(reply: Reply, profile: Profile, body: Mapping[str, object] | None = 
     """
     if body is None:
         body = parsed(reply.body) or {}
-    code = next(
-        (c for p in ("error.code", "error.type", "code") if _CODE.fullmatch(c := text(at(body, p)))), ""
-    )
-    detail = f"status {reply.status}" + (f", {code}" if code else "")
-    rule = next((rule for rule in profile.errors if _fits(rule, reply.status, body)), None) or _UNLISTED
+    found = listed(reply, profile, body)
+    return found if found is not None else _rejected(_UNLISTED, reply, profile, body)
+
+
+def listed(reply: Reply, profile: Profile, body: Mapping[str, object]) -> Rejected | None:
+    """What the profile's error map says of it; None where it says nothing."""
+    rule = next((rule for rule in profile.errors if _fits(rule, reply.status, body)), None)
+    return None if rule is None else _rejected(rule, reply, profile, body)
+
+
+def code(found: object) -> str:
+    """A word of the server's that looks like a code, else nothing."""
+    return word if _CODE.fullmatch(word := text(found)) else ""
+
+
+def seconds(value: str) -> float | None:
+    """A header's plain number of seconds."""
+    return float(value) if _NUMBER.fullmatch(value) else None
+
+
+def _rejected(rule: ErrorRule, reply: Reply, profile: Profile, body: Mapping[str, object]) -> Rejected:
+    word = next((c for path in ("error.code", "error.type", "code") if (c := code(at(body, path)))), "")
+    detail = f"status {reply.status}" + (f", {word}" if word else "")
     return Rejected(rule.code, detail, rule.effect, rule.retry, seen=seen(reply, profile))
 
 
