@@ -133,8 +133,6 @@ def _of_interface(spec: Interface) -> Iterator[Absence]:
             yield Absence(("operations", name, "effect"), needed=True)
     if spec.state != "none":
         yield Absence(("state",), needed=True)
-    if spec.purpose is not None:
-        yield Absence(("purpose",), needed=False)
 
 
 def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:
@@ -169,8 +167,6 @@ def _of_agent(spec: Agent) -> Iterator[Absence]:
         yield Absence(("agents",), needed=False)
     if spec.run is not None:
         yield Absence(("run",), needed=False)
-    if spec.floor_class is not None:
-        yield Absence(("floorClass",), needed=False)
 
 
 def _of_config(spec: Config) -> Iterator[Absence]:

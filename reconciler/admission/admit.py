@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
-from reconciler.admission import absent, agents, bindings, frozen, interfaces, kinds, sources, wiring
+from reconciler.admission import absent, agents, frozen, judging
 from reconciler.admission.selection import Selected
 from reconciler.admission.view import (
     MAX_TOLD,
@@ -22,7 +22,6 @@ from reconciler.admission.view import (
     Surroundings,
     View,
     alike_to_others,
-    enough,
     inside,
     lock_is_unread,
 )
@@ -33,11 +32,11 @@ from reconciler.model.identity import Edited, laid_over, moved
 from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span, in_order
-from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Project, Record
+from reconciler.model.resources import Agent, Binding, Connector, Interface, Record
 
 __all__ = ["Admission", "Selected", "Surroundings", "admit"]
 
-_ORDER = (Kind.CONFIG, Kind.INTERFACE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJECT, Kind.AGENT)
+_ORDER = (Kind.CONFIG, Kind.INTERFACE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJECT, Kind.AGENT, Kind.POLICY)
 _NOWHERE = Surroundings()
 
 Resources = Mapping[ObjectRef, Resource[Record]]
@@ -196,43 +195,12 @@ class _Run:
         if ref in self.texts or resource is None:
             problems = self.texts.get(ref, ())
             return Verdict(resource, problems, (), errors=problems)
-        found, contract, selected = self._rules(resource)
+        found, contract, selected = judging.judged(self.view, resource)
         if resource.layer is Layer.CATALOG:  # what ships cannot be changed by whoever would read a warning
             found = [problem for problem in found if problem.severity is Severity.ERROR]
         problems = in_order(places.placed(one, self.inventory) for one in _told(found)) if found else ()
         errors = tuple(problem for problem in problems if problem.severity is Severity.ERROR)
         return Verdict(resource, problems, tuple(self.view.reads), contract, selected, errors)
-
-    def _rules(
-        self, resource: Resource[Record]
-    ) -> tuple[list[Problem], Contract | None, tuple[Selected, ...]]:
-        """Everything that the rules of its kind say of one object, and what it yields."""
-        view, found = self.view, list(absent.warnings(resource))
-        contract: Contract | None = None
-        selected: tuple[Selected, ...] = ()
-        match resource.spec:
-            case Interface():
-                judged = interfaces.judged(view, cast("Resource[Interface]", resource))
-                found += judged.problems
-                contract = judged.contract
-            case Connector():
-                connector = cast("Resource[Connector]", resource)
-                found += enough(problem for rule in kinds.RULES for problem in rule(view, connector))
-            case Binding():
-                binding = cast("Resource[Binding]", resource)
-                found += enough(problem for rule in bindings.RULES for problem in rule(view, binding))
-            case Project():
-                project = cast("Resource[Project]", resource)
-                found += enough(problem for rule in wiring.PROJECT_RULES for problem in rule(view, project))
-            case Agent():
-                problems, selected = agents.judged(view, cast("Resource[Agent]", resource))
-                found += problems
-            case Config():
-                config = cast("Resource[Config]", resource)
-                found += [problem for rule in sources.RULES for problem in rule(view, config)]
-            case _:
-                pass
-        return found, contract, selected
 
     # what comes of it
 

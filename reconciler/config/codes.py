@@ -21,6 +21,7 @@ CODES = {
     Kind.BINDING: Codes("B101", "B102", "B103", "B104", "B105"),
     Kind.PROJECT: Codes("P101", "P102", "P103", "P104", "P105"),
     Kind.AGENT: Codes("A101", "A102", "A103", "A104", "A105"),
+    Kind.POLICY: Codes("S501", "S502", "S503", "", ""),  # of one file alone: its name is not compared
     Kind.CONFIG: Codes("S101", "", "S103", "", ""),  # handler.toml has no name, and no key that must be there
 }
 

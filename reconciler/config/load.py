@@ -153,7 +153,7 @@ def _units(layer: Layer, tree: Tree, paths: Iterable[str]) -> dict[str, Unit]:
 
 
 def _unit(layer: Layer, one: Home, tree: Tree, own: list[str]) -> Unit:
-    if one.owner is Owner.OBJECT and not (layer is Layer.CATALOG and one.kind is Kind.CONFIG):
+    if one.owner is Owner.OBJECT and not (layer is Layer.CATALOG and one.kind in (Kind.CONFIG, Kind.POLICY)):
         return objects.unit(layer, one, tree, own)
     return strays.unit(one, tree, own)
 

@@ -198,7 +198,7 @@ def _read(layer: Layer, home: Home, tree: Tree, paths: list[str]) -> Unit:
 
 def _given(home: Home) -> Mapping[str, object]:
     """What the path says of the keys."""
-    if home.kind is Kind.CONFIG:
+    if home.kind in (Kind.CONFIG, Kind.POLICY):
         return {}
     if home.kind is Kind.INTERFACE:
         name, _, version = home.name.partition("/v")

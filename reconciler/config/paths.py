@@ -54,7 +54,7 @@ class Home(NamedTuple):  # ten thousand are made in a cold load: a tuple is made
     folder: str = ""
 
 
-_ALONE = {row.pattern: row.kind for row in KINDS if "/" not in row.pattern}
+_ALONE = {row.pattern: row.kind for row in KINDS if "<" not in row.pattern}
 _FLAT = {
     row.pattern.split("/")[0]: row.kind for row in KINDS if row.pattern.endswith("/<name>.toml")
 }  # bindings/<name>.toml
@@ -112,7 +112,7 @@ def _inside(path: str, parts: list[str]) -> Home:
 
 def _at_the_top(path: str, parts: list[str]) -> Home:
     if path in _ALONE:
-        return Home(Owner.OBJECT, path, _ALONE[path], path.removesuffix(".toml"))
+        return Home(Owner.OBJECT, path, _ALONE[path], parts[-1].removesuffix(".toml"))
     if path == LOCK:
         return Home(Owner.LOCK, path)
     if parts[0] in NOT_BUILT:

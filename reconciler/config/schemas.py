@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from reconciler.model import resources, settings
+from reconciler.model import policies, resources, settings
 from reconciler.model.forms import Record
 from reconciler.model.problems import Path
 from reconciler.model.resources import KINDS
@@ -31,7 +31,7 @@ def render() -> Mapping[str, str]:
 
     models = {row.kind.value: (row.api_version, row.model) for row in KINDS} | documents.DOCUMENTS
     written = (documents, objectfile, statuses, moves, differences, capabilities, evidence)
-    descriptions = _descriptions((resources, settings, *written))
+    descriptions = _descriptions((resources, settings, policies, *written))
     rendered = {}
     for name, (title, model) in sorted(models.items()):
         whole = _described(schema_of(model), descriptions[model.__name__], descriptions)

@@ -41,6 +41,7 @@ class Kind(Enum):
     PROJECT = "project"
     AGENT = "agent"
     CONFIG = "config"
+    POLICY = "policy"
 
     __hash__ = object.__hash__  # one object a member: an Enum's own hash is Python code, and hot in a load
 

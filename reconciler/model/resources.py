@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from reconciler.model.forms import Field
 from reconciler.model.names import Kind
+from reconciler.model.policies import EgressPolicy
 from reconciler.model.records import (
     Bytes,
     ErrorCode,
@@ -475,10 +476,11 @@ class KindRow:
     kind: Kind
     model: type[Record]
     pattern: str  # relative to a layer's root
+    word: str = ""  # in ``apiVersion``, where it is not the kind's own
 
     @property
     def api_version(self) -> str:
-        return f"handler.{self.kind.value}/v1"
+        return f"handler.{self.word or self.kind.value}/v1"
 
 
 KINDS: tuple[KindRow, ...] = (
@@ -488,4 +490,5 @@ KINDS: tuple[KindRow, ...] = (
     KindRow(Kind.BINDING, Binding, "bindings/<name>.toml"),
     KindRow(Kind.PROJECT, Project, "projects/<name>.toml"),
     KindRow(Kind.AGENT, Agent, "agents/<name>.toml"),
+    KindRow(Kind.POLICY, EgressPolicy, "policies/egress.toml", "egress-policy"),
 )

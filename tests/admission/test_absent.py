@@ -68,17 +68,6 @@ WITHOUT_EFFECT = [
     (bound(connector_more="[reserve]\ngpu = 1\n"), "connector/c", "reserve"),
     (bound('probe = { link = "on" }\n'), "binding/b", "probe.link"),
     (bound('probe = { readiness = "attempt" }\n'), "binding/b", "probe.readiness"),
-    (
-        {
-            **interface(),
-            "interfaces/ocr/v1/interface.toml": build.INTERFACE.format(name="ocr", version=1).replace(
-                "[errors]", 'purpose = "reading"\n[errors]'
-            ),
-        }
-        | bound(),
-        "interface/ocr/v1",
-        "purpose",
-    ),
     (config("[capacity]\ngpu = 1\n"), "config/handler", "capacity.gpu"),
 ]
 
@@ -126,7 +115,6 @@ def test_a_key_without_effect_is_said_and_what_is_served_is_right(
     [
         ('agents = ["other"]\n', "agents"),
         ('run = { command = ["x", "{input}"] }\n', "run"),
-        ('floorClass = "private"\n', "floorClass"),
     ],
 )
 def test_keys_of_an_agent_without_effect_are_said_and_it_is_served(text: str, key: str) -> None:

@@ -103,7 +103,7 @@ STRAYS = [
     ("bindings/team/a.toml", "bindings/team/a.toml", "S216", "name it bindings/NAME.toml"),
     ("interfaces/ocr/interface.toml", "interfaces/ocr/interface.toml", "S216", "name it interfaces/NAME/vN/"),
     ("chains/a.json", "chains/", "S217", "later release"),
-    ("policies/egress.toml", "policies/", "S217", "later release"),
+    ("policies/approval.toml", "policies/", "S217", "later release"),
     ("addons/x/addon.toml", "addons/", "S217", "later release"),
     ("profiles/x/1/profile.toml", "profiles/", "S217", "later release"),
     ("connectors/y/main.py", "connectors/y", "S218", "add 'connectors/y/connector.toml'"),

@@ -22,8 +22,9 @@ HEADS = {
         'apiVersion = "handler.interface/v1"\nname = "x"\nversion = 1\ndescription = "d"\n'
     ),
     "handler.toml": "",
+    "policies/egress.toml": 'apiVersion = "handler.egress-policy/v1"\n',
 }
-BINDING, AGENT, PROJECT, CONNECTOR, INTERFACE, CONFIG = HEADS
+BINDING, AGENT, PROJECT, CONNECTOR, INTERFACE, CONFIG, POLICY = HEADS
 
 
 def loaded(file: str, written: str) -> Inventory:
@@ -267,6 +268,14 @@ TOLD = [
         "requires is text, not a list",
         'write requires = ["ocr/v1"]',
     ),
+    (POLICY, "rules = []", "S501 2:1", "'rules' is not a key of a policy", "write 'rule'"),
+    (
+        POLICY,
+        'remote = "denied"',
+        "S503 2:10",
+        "remote is 'denied', not 'allow', 'ask' or 'deny'",
+        'write remote = "deny"',
+    ),
     (PROJECT, "service = {}", "P101 2:1", "'service' is not a key of a project", "write 'services'"),
     (PROJECT, 'name = "y"', "P104 2:8", "name is 'y', and the path says 'x'", 'write name = "x"'),
     (CONNECTOR, "", "C102 1:1", "'implements' is missing", 'add implements = ["ocr/v1"]'),
@@ -368,6 +377,7 @@ def test_one_mistake_is_one_problem_with_its_place_and_mend(
             "'apiVersion' is missing",
             'add apiVersion = "handler.binding/v1"',
         ),
+        (POLICY, "", "S502", "the file is empty", 'add apiVersion = "handler.egress-policy/v1"'),
         (PROJECT, "", "P102", "the file is empty", 'add apiVersion = "handler.project/v1"'),
         (INTERFACE, "", "I102", "the file is empty", 'add apiVersion = "handler.interface/v1"'),
         (
