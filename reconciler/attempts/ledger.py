@@ -212,7 +212,11 @@ class Ledger:
         terms += ["binding = :binding"] if binding else []
         sql = f"SELECT * FROM attempt WHERE {' AND '.join(terms)} ORDER BY id DESC LIMIT :n"  # noqa: S608
         values = {"agent": agent, "binding": binding, "n": limit}
-        return [rows.attempt(row) for row in self.store.rows(sql, values)]
+        return self.readable(sql, values)
+
+    def readable(self, sql: str, values: Row) -> list[Attempt]:
+        """The attempts that a selection gives, without those that cannot be read."""
+        return [one for row in self.store.rows(sql, values) if (one := _readable(row)) is not None]
 
     def history(self, attempt_id: str) -> list[Event]:
         """What happened to an attempt, in order."""

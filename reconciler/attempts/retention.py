@@ -1,0 +1,95 @@
+"""How long the ledger keeps what is over: results a week, rows a month, what nobody knows for ever.
+
+A row outlives whatever could still speak of it (the far end's key, its own retention), so that a late
+duplicate meets its row. Papers that no row speaks of are what a kill left, and go after a day.
+"""
+
+from dataclasses import dataclass
+
+from reconciler.attempts.ledger import Ledger
+from reconciler.attempts.machine import DAY_S
+from reconciler.attempts.papers import SHELVES, Shelf
+
+_ROW_S = 30 * DAY_S
+_RESULT_S = 7 * DAY_S
+_COLLECTED_S = DAY_S  # after the agent has it
+_STRAY_S = DAY_S  # a request is sealed before its row is made: seconds, and never a day
+_AT_ONCE = 1000  # rows in one look; the next look goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What went, or would go: ids of attempts, papers by shelf and name, how many decisions."""
+
+    attempts: tuple[str, ...] = ()
+    papers: tuple[str, ...] = ()
+    decisions: int = 0
+
+
+def prune(ledger: Ledger, now: float, *, dry_run: bool) -> Gone:
+    """Take away what is past its time, or say what would go. Raises UnusableError and OSError."""
+    with ledger.store.transaction():
+        rows = _old_rows(ledger, now)
+        papers = _old_papers(ledger, now, frozenset(rows))
+        old = {"until": now - _ROW_S}
+        which = "decided_at < :until AND (attempt = '' OR attempt NOT IN (SELECT id FROM attempt))"
+        count = ledger.store.rows(f"SELECT COUNT(*) AS n FROM decision WHERE {which}", old)[0]["n"]  # noqa: S608
+        if not dry_run:
+            for one in rows:
+                for table, column in _OF_AN_ATTEMPT:
+                    ledger.store.change(f"DELETE FROM {table} WHERE {column} = :id", {"id": one})  # noqa: S608
+            ledger.store.change(f"DELETE FROM decision WHERE {which}", old)  # noqa: S608
+    if not dry_run:
+        for shelf, ref in papers:
+            ledger.papers.drop(shelf, ref)
+    return Gone(rows, tuple(f"{shelf}/{ref}" for shelf, ref in papers), int(count))
+
+
+# What was spent stays spent as long as its row; then its day is long over.
+_OF_AN_ATTEMPT = (
+    ("event", "attempt"),
+    ("reservation", "attempt"),
+    ("decision", "attempt"),
+    ("attempt", "id"),
+)
+
+
+def _old_rows(ledger: Ledger, now: float) -> tuple[str, ...]:
+    sql = "SELECT * FROM attempt WHERE over_at > 0 AND over_at < :until ORDER BY over_at LIMIT :n"
+    found = ledger.readable(sql, {"until": now - _ROW_S, "n": _AT_ONCE})
+    keys = {one.id: one.idempotency.expires_at for one in found}
+    far = {one.id: max(one.provider.job_expires_at, one.provider.result_expires_at) for one in found}
+    return tuple(one.id for one in found if max(keys[one.id], far[one.id]) < now)
+
+
+def _old_papers(ledger: Ledger, now: float, going: frozenset[str]) -> list[tuple[Shelf, str]]:
+    gone: list[tuple[Shelf, str]] = []
+    for shelf in SHELVES:
+        for ref, seen in sorted(ledger.papers.listing(shelf)):
+            if _is_done_with(ledger, (shelf, ref), (now, seen.st_mtime), going):
+                gone.append((shelf, ref))
+    return gone
+
+
+def _is_done_with(
+    ledger: Ledger, paper: tuple[Shelf, str], at: tuple[float, float], going: frozenset[str]
+) -> bool:
+    (shelf, ref), (now, written_at) = paper, at
+    column = "request" if shelf == "sealed" else "ended"
+    field = "sealed_ref" if shelf == "sealed" else "result_ref"
+    # Papers bear the name of their attempt; where one was named otherwise, its row is searched for.
+    found = ledger.readable(
+        f"SELECT * FROM attempt WHERE id = :ref OR {column} LIKE :named LIMIT 1",  # noqa: S608
+        {"ref": ref, "named": f'%"{field}":"{ref}"%'},
+    )
+    if not found:
+        return now - written_at > _STRAY_S
+    (one,) = found
+    if one.id in going:
+        return True
+    if not one.is_over:
+        return False
+    if shelf == "sealed":
+        return True
+    over_at, collected_at = one.entered[one.state], one.ended.collected_at
+    return now - over_at > _RESULT_S or (0 < collected_at < now - _COLLECTED_S)
