@@ -129,8 +129,6 @@ def _of_interface(spec: Interface) -> Iterator[Absence]:
     for name, operation in spec.operations.items():
         if operation.kind != "call":
             yield Absence(("operations", name, "kind"), needed=True)
-        if operation.effect != "none":
-            yield Absence(("operations", name, "effect"), needed=True)
     if spec.state != "none":
         yield Absence(("state",), needed=True)
 

@@ -87,11 +87,13 @@ class BuiltinLane:
     def close(self) -> None:
         """Nothing is held."""
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, number: int) -> bool:
         """Forget a call; its thread sees it at its next piece of work, and one that waits never begins."""
-        if self._calls.pop(number, None) is not None and any(one[0] == number for one in self._waiting):
-            self._waiting = deque(one for one in self._waiting if one[0] != number)
-            self.release()
+        if self._calls.pop(number, None) is None or all(one[0] != number for one in self._waiting):
+            return True
+        self._waiting = deque(one for one in self._waiting if one[0] != number)
+        self.release()
+        return False
 
     def serves(self, number: int) -> bool:
         """Whether somebody waits for that call's answer."""
@@ -125,15 +127,17 @@ class BuiltinLane:
 def _guarded(
     answer: Callable[[str, Mapping[str, Any], Asked], Reply], call: tuple[str, Mapping[str, Any], Asked]
 ) -> Reply:
-    """Run in a thread; whatever happens, somebody hears of it."""
+    """Run in a thread; whatever happens, somebody hears of it. What is written gets its name in the last step
+    of all, so a tool that raises one of these has changed nothing.
+    """
     try:
         return answer(*call)
     except Ended as ended:
-        return Refusal(ended.code, ended.diagnostic)
+        return Refusal(ended.code, ended.diagnostic, no_effect="said")
     except Denied as denied:
-        return Refusal(denied.denial.value, denied.diagnostic)
+        return Refusal(denied.denial.value, denied.diagnostic, no_effect="said")
     except OSError as error:
-        return Refusal("unavailable", f"the machine refused it: {short(error)}")
+        return Refusal("unavailable", f"the machine refused it: {short(error)}", no_effect="said")
     except Exception:  # noqa: BLE001 - a fault of ours ends one call, told in the log and never to an agent
         _LOG.exception("a builtin tool met a fault of its own")
         return Refusal("unavailable", "a fault of the product's own: the controller's log has it")

@@ -124,6 +124,7 @@ def _name(record: CallRecord) -> str:
 
 
 def _as_json(record: CallRecord) -> dict[str, Any]:
+    more = {"attempt": record.attempt} if record.attempt else {}
     return {
         "at": iso(record.at),
         "call": record.call,
@@ -139,4 +140,5 @@ def _as_json(record: CallRecord) -> dict[str, Any]:
         "outBytes": record.out_bytes,
         "files": [{"property": name, "sizeBytes": size, "sha256": sha} for name, size, sha in record.files],
         "diagnostic": record.diagnostic,
+        **more,
     }

@@ -29,6 +29,7 @@ from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.effects import LedgerEffects
 from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
@@ -164,14 +165,17 @@ def lay_run_folder(run_folder: Path) -> None:
 async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     """Join the rooms, run until told to stop, and leave nothing."""
     stop = anyio.Event()
-    controller, news, leaving = _joined(place, mine)
+    effects = LedgerEffects(place.state, time.time)
+    controller, news, leaving = _joined(place, mine, effects)
     parts, observed = controller.parts, news.observed
+    await effects.start()
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
     methods = Methods(controller, pid=os.getpid(), stop=stop)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_signalled, stop)
             tasks.start_soon(watch.run)
+            tasks.start_soon(effects.run)
             await controller.run(stop, lambda: _listen(place.run, methods, watch))
             watch.stopping()
             tasks.cancel_scope.cancel()
@@ -181,11 +185,13 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
             await news.shadows.close()
             await parts.supervisor.close()
             await leaving.close()
+            await effects.close()
+            news.router.flush()
             parts.journal.close()
             rpc.clear(place.run / "control.sock")
 
 
-def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving]:
+def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Controller, "_News", Leaving]:
     """The rooms, joined: the controller, whom its rooms ask and tell, and what lets connectors out."""
     journal = Journal(place.state, time.time)
     news = _News()
@@ -207,7 +213,8 @@ def _joined(place: Place, mine: lock.Lock) -> tuple[Controller, "_News", Leaving
         sessions.called(call.session)
         news.observed.called(call)
 
-    router = Router(withdrawn, record=record, now=time.time, clock=time.monotonic)
+    news.router = router = Router(withdrawn, record=record, now=time.time, clock=time.monotonic)
+    router.keep_effects(effects)
     news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
     looker = Looker(place, Admitted(place.state / "admitted"))
     board = Board(place.state / "status", time.time)
@@ -272,6 +279,7 @@ class _News:
     controller: Controller
     observed: Observed
     keeper: Doorkeeper
+    router: Router
     shadows: Shadows
 
     def instance(self, seen: InstanceSeen) -> None:

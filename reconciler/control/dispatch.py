@@ -20,7 +20,7 @@ from reconciler.builtin.lane import BuiltinLane
 from reconciler.control.turns import Turns
 from reconciler.drivers import upstream, usual
 from reconciler.drivers.upstream import Garbage, Progressed
-from reconciler.model.calls import Lane, Refusal, Sink
+from reconciler.model.calls import Lane, NoEffect, Refusal, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
@@ -226,7 +226,7 @@ class Connector(asyncio.Protocol):
         number = self._next
         self._next = number + 1
         if self._ended:
-            self._loop.call_soon(sink.done, Refusal("unavailable", self._why))
+            self._loop.call_soon(sink.done, Refusal("unavailable", self._why, no_effect="unsent"))
             return number
         line = upstream.call(number, tool, arguments, progress=sink.wants_progress)
         if self._tape is not None:
@@ -253,13 +253,14 @@ class Connector(asyncio.Protocol):
         """Whether a call has gone out and is not answered."""
         return number in self._calls and number not in self._waiting
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, number: int) -> bool:
         """Tell the connector to stop, and ask whether it lives: a call that came to no end may mean not."""
         has_gone_out = number not in self._waiting
         self._flush()
         if self._take(number) is not None and has_gone_out and not self._ended:
             self._transport.write(upstream.cancel(number))
             self._ping()
+        return has_gone_out
 
     def prove(self, heard: Callable[[Refusal | None], None]) -> None:
         """Call back once it has answered `initialize`, with None, or has ended without, with why."""
@@ -332,8 +333,9 @@ class Connector(asyncio.Protocol):
         if self._linger is not None:
             self._linger.cancel()
         self._let_go()
-        for sink, _ in calls.values():
-            sink.done(Refusal("unavailable", self._why))
+        for number, (sink, _) in calls.items():
+            proof: NoEffect = "unsent" if number in self._waiting else ""
+            sink.done(Refusal("unavailable", self._why, no_effect=proof))
         if self._endpoint.ended.done():
             self._proved(Refusal("unavailable", self._why))
         else:

@@ -411,12 +411,12 @@ class _Overheard:
             return self._lane.send(tool, arguments, sink, max_reply_bytes)
         return self._lane.send(tool, arguments, _Overhearing(self, sink), max_reply_bytes)
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, number: int) -> bool:
         """As ``model.calls.Lane`` has it; a call that was given up is not copied."""
         copy, self._copy = self._copy, None
         if copy is not None:
             copy.close()
-        self._lane.cancel(number)
+        return self._lane.cancel(number)
 
     def hold(self) -> None:
         self._lane.hold()

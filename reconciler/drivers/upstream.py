@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from reconciler.model.calls import Refusal, Reply, Result
+from reconciler.model.calls import NoEffect, Refusal, Reply, Result
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id, Notification, Request, Response
 from reconciler.wire.strict import read as read_exact
@@ -21,6 +21,7 @@ from reconciler.wire.strict import read as read_exact
 VERSION = "2025-11-25"
 FILES_KEY = "ai.handler/files"
 ERROR_KEY = "ai.handler/error"
+EFFECT_KEY = "ai.handler/effect"  # "none": the connector says that the call that failed did nothing
 _ANSWER_KEYS = 3  # jsonrpc, id, result
 _MAX_DIAGNOSTIC = 500  # characters
 _MAX_ERROR_TEXT = 16 * 1024  # characters at the end of an error's text in which its code is looked for…
@@ -163,8 +164,9 @@ def _refused(result: Mapping[str, Any]) -> Refusal:
     """A tool error: our own ``_meta`` key, or the JSON object that ends its text, whichever is there."""
     meta = result.get("_meta")
     mine = meta.get(ERROR_KEY) if type(meta) is dict else None
+    proof: NoEffect = "said" if type(meta) is dict and meta.get(EFFECT_KEY) == "none" else ""
     if type(mine) is dict and (code := _code(mine.get("code"))):
-        return Refusal(code, _cut(mine.get("diagnostic")))
+        return Refusal(code, _cut(mine.get("diagnostic")), no_effect=proof)
     text = _first_text(result.get("content"))
     for line in (text, *reversed(text[-_MAX_ERROR_TEXT:].splitlines()[-_MAX_ERROR_LINES:])):
         try:
@@ -172,8 +174,8 @@ def _refused(result: Mapping[str, Any]) -> Refusal:
         except orjson.JSONDecodeError:
             continue
         if type(body) is dict and (code := _code(body.get("error"))):
-            return Refusal(code, _cut(body.get("message")))
-    return Refusal("unavailable", _cut(text) or "an error without a code")
+            return Refusal(code, _cut(body.get("message")), no_effect=proof)
+    return Refusal("unavailable", _cut(text) or "an error without a code", no_effect=proof)
 
 
 def _code(value: object) -> str | None:

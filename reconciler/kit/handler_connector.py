@@ -40,12 +40,16 @@ class Failure(Exception):  # noqa: N818 - it is an answer of the interface, not 
     """End the call with one of the interface's error codes.
 
     ``diagnostic`` is for the operator's journal; the agent sees the interface's own words for the code.
+    ``nothing_happened`` matters where a tool has an effect (sends, pays, writes): with True you vouch that
+    this call had none. Without it ``unavailable`` reaches the agent as ``outcome_unknown``; any other code
+    means by itself that nothing happened.
     """
 
-    def __init__(self, code: str, diagnostic: str = "") -> None:
+    def __init__(self, code: str, diagnostic: str = "", *, nothing_happened: bool = False) -> None:
         super().__init__(code, diagnostic)
         self.code = code
         self.diagnostic = diagnostic
+        self.nothing_happened = nothing_happened
 
 
 class File:
@@ -277,7 +281,7 @@ class _Connection:
             given = {key: _unwrapped(value) for key, value in arguments.items()}
             line = _reply(call.number, _success(dict(tool(given, call)), given))
         except Failure as failure:
-            line = _reply(call.number, _failure(failure.code, failure.diagnostic))
+            line = _reply(call.number, _failure(failure.code, failure.diagnostic, failure.nothing_happened))
         except (Exception, SystemExit) as fault:  # noqa: BLE001 - whatever a connector's own code does wrong
             import traceback  # noqa: PLC0415 - 5 ms that only a fault pays
 
@@ -341,11 +345,10 @@ def _success(answer: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def _failure(code: str, diagnostic: str) -> dict[str, Any]:
+def _failure(code: str, diagnostic: str, nothing_happened: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002
     diagnostic = diagnostic[:2000].encode("utf-8", "replace").decode()
     text = json.dumps({"error": code, "message": f"the connector answered {code}"})
-    return {
-        "isError": True,
-        "_meta": {"ai.handler/error": {"code": code, "diagnostic": diagnostic}},
-        "content": [{"type": "text", "text": text}],
-    }
+    meta: dict[str, Any] = {"ai.handler/error": {"code": code, "diagnostic": diagnostic}}
+    if nothing_happened:
+        meta["ai.handler/effect"] = "none"
+    return {"isError": True, "_meta": meta, "content": [{"type": "text", "text": text}]}

@@ -37,9 +37,10 @@ class Refusal:
     code: str
     diagnostic: str = ""
     reason: str = ""
-    no_effect: Literal["", "unsent", "said"] = ""
+    no_effect: "NoEffect" = ""
 
 
+NoEffect = Literal["", "unsent", "said"]
 Reply = Result | Refusal
 
 
@@ -111,8 +112,10 @@ class Lane(Protocol):
         """Send one call; the number cancels it. Never raises for a dead connector: the sink hears of it."""
         ...
 
-    def cancel(self, number: int) -> None:
-        """Tell the connector to stop and forget the call; its late answer is dropped and counted."""
+    def cancel(self, number: int) -> bool:
+        """Tell the connector to stop and forget the call; its late answer is dropped and counted. False: the
+        call had not gone out, and will not.
+        """
         ...
 
     def hold(self) -> None:

@@ -117,10 +117,10 @@ def _route(
 
 
 def served(contract: Contract, granted: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The granted tools that this release serves; None: all. What has an effect, or is no single call, is
-    not shown to anybody, whatever a selection says.
+    """The granted tools that this release serves; None: all. What is no single call is not shown to anybody,
+    whatever a selection says.
     """
-    unbuilt = {one.name for one in contract.tools.values() if one.effect != "none" or one.kind != "call"}
+    unbuilt = {one.name for one in contract.tools.values() if one.kind != "call"}
     if not unbuilt:
         return granted
     return tuple(name for name in (contract.tools if granted is None else granted) if name not in unbuilt)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, assert_never
 
-from reconciler.model.calls import CallRecord, Dispatch, Lane, Refusal, Reply
+from reconciler.model.calls import CallRecord, Dispatch, Lane, NoEffect, Refusal, Reply
 from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
 from reconciler.model.problems import Bug
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
@@ -321,8 +321,9 @@ class Flight:
     def expire(self) -> None:
         """The deadline passed: the agent is told, the connector is told to stop."""
         if type(self._step) is not Settle:  # it has ended, and its end is being written down
-            self._halt()
-            self.go_on(Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s"))
+            proof: NoEffect = "" if self._halt() else "unsent"
+            why = f"no end within {self._desk.usage.timeout_s:g} s"
+            self.go_on(Refusal("unavailable", why, no_effect=proof))
 
     def cancel(self) -> None:
         """The agent gave the call up: stop, and say nothing. What may have an effect goes on."""
@@ -389,25 +390,28 @@ class Flight:
 
     def _in_thread(self, work: Callable[..., object], *args: object) -> None:
         self._working = True
+        step = self._step
         future = asyncio.get_running_loop().run_in_executor(self._desk.exchange.threads, _outcome, work, args)
-        future.add_done_callback(self._worked)
+        future.add_done_callback(lambda done: self._worked(step, done))
 
-    def _worked(self, future: "asyncio.Future[object]") -> None:
+    def _worked(self, step: Step | None, future: "asyncio.Future[object]") -> None:
         self._working = False
         if self.over:
             self._give_back()
-        else:
+        elif self._step is step:  # else it was late: what it comes to is being written down
             self.go_on(future.result())
 
-    def _halt(self) -> None:
-        """Stop whatever the call is at; nothing of it comes back."""
+    def _halt(self) -> bool:
+        """Stop whatever the call is at; nothing of it comes back. False: it never went out."""
+        has_gone_out = type(self._step) is Place
         if self._number is not None and self._lane is not None:
-            self._lane.cancel(self._number)
+            has_gone_out = self._lane.cancel(self._number)
             self._number = None
         if self._handoff is not None:
             self._handoff.wanted = False
         if type(self._step) is Turn and self in self._desk.queue:
             self._desk.queue.remove(self)
+        return has_gone_out
 
     def _end(self, outcome: Outcome | None) -> None:
         self.over = True

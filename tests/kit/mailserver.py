@@ -1,5 +1,6 @@
 """A mail server for tests: TLS, a login, and the addresses of send-email's cases; it keeps what it gets."""
 
+import asyncio
 import socket
 import ssl
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ class Mailbox:
     mails: list[tuple[list[str], EmailMessage, bytes]] = field(default_factory=list)
     logins: int = 0
     reply: str | None = None
+    holds: bool = False  # a message is taken, and the answer does not come yet
 
     async def handle_RCPT(  # noqa: N802 - the name that aiosmtpd looks for
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: Any
@@ -46,6 +48,8 @@ class Mailbox:
             return self.reply
         mail = BytesParser(EmailMessage, policy=POLICY).parsebytes(data)
         self.mails.append((list(envelope.rcpt_tos), mail, data))
+        while self.holds:
+            await asyncio.sleep(0.01)
         return "250 OK"
 
     def login(

@@ -30,7 +30,7 @@ def send(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
     except sending.TooLargeError:
         raise Failure("too_large", "the server takes no message of that size") from None
     except sending.UnsentError as fault:
-        raise Failure("unavailable", str(fault)) from None
+        raise Failure("unavailable", str(fault), nothing_happened=True) from None
     except sending.UnknownError as fault:
         raise Failure("outcome_unknown", f"the connection ended after the message: {fault}") from None
     return {"messageId": str(mail["Message-ID"]), "accepted": sent.accepted, "rejected": sent.rejected}
