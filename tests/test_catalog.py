@@ -153,44 +153,29 @@ def test_no_key_enters_a_sandbox_where_a_header_is_all_that_it_is_for() -> None:
 def test_the_example_configuration_is_admitted_without_a_problem_anywhere() -> None:
     judged = admission(tree(EXAMPLE).files)
     assert [(str(one.at), one.code, one.what) for one in judged.problems] == []
-    effects = ["interface/fs/v1", "interface/send-email/v1"]  # are not built
-    assert [str(ref) for ref in judged.absent] == effects
-    assert [str(ref) for ref in judged.unusable] == effects[1:]
+    assert not judged.absent
+    assert not judged.unusable
     assert not judged.retained
 
 
-def test_an_agent_that_selects_what_has_an_effect_is_refused_in_words() -> None:
-    binding = """
+def test_an_agent_is_granted_what_has_an_effect() -> None:
+    bindings = """
 apiVersion = "handler.binding/v1"
 connector = "email-smtp"
 settings = { server = "mail.example.com:465", sender = "ada@example.com", recipients = "*" }
 """
-    agent = 'apiVersion = "handler.agent/v1"\nservices = { send-email = "mail" }\n'
-    judged = admission({"bindings/mail.toml": binding.encode(), "agents/a.toml": agent.encode()})
-    (problem,) = judged.problems
-    assert problem.code == "A223"
-    assert "effect is not built in this release" in problem.what
-    assert ObjectRef(Kind.AGENT, "a") not in judged.in_force
-
-
-def test_an_agent_that_selects_only_what_has_no_effect_is_served_that_and_no_more() -> None:
-    binding = {"bindings/files.toml": b'apiVersion = "handler.binding/v1"\nconnector = "fs-scope"\n'}
-    agent = 'apiVersion = "handler.agent/v1"\nscope = ["/tmp"]\n'
-    judged = admission(binding | {"agents/a.toml": (agent + 'services = { fs = "files" }\n').encode()})
-    (problem,) = judged.problems
-    assert (problem.code, problem.reason) == ("A223", "NotBuilt")
-    assert problem.what == (
-        "interface/fs/v1 cannot be served: operations.fs_write_file.effect or operations.fs_sed.effect "
-        "is not built in this release"
+    agent = 'apiVersion = "handler.agent/v1"\nservices = { send-email = "mail", fs = "files" }\n'
+    judged = admission(
+        {
+            "bindings/mail.toml": bindings.encode(),
+            "bindings/files.toml": b'apiVersion = "handler.binding/v1"\nconnector = "fs-scope"\n',
+            "agents/a.toml": agent.encode(),
+        }
     )
-    assert problem.mend.startswith('write fs = { binding = "files", tools = ["fs_read_file", ')
-    assert not re.search("fs_sed|fs_write_file", problem.mend)
-    mended = f"services.{problem.mend.removeprefix('write ')}\n"
-    judged = admission(binding | {"agents/a.toml": (agent + mended).encode()})
     assert judged.problems == ()
-    (selected,) = judged.selections["a"]
-    assert selected.tools is not None
-    assert len(selected.tools) == 7
+    assert [(str(one.interface), one.tools) for one in judged.selections["a"]] == [
+        ("fs/v1", None), ("send-email/v1", None),
+    ]  # fmt: skip
 
 
 def test_the_example_shows_two_versions_and_both_ways_to_choose_an_engine() -> None:

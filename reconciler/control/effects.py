@@ -41,6 +41,7 @@ _LOG = logging.getLogger("handler.effects")
 _PATIENCE_S = 5.0  # an agent waits so long for its call's end to be written down
 _AGAIN_S = 5.0  # between two tries to write what could not be written
 _COUNT_S = 0.5  # after a change, before the counts of the status are drawn
+_CHECK = "check/"  # begins the names of those whose calls are cases of a suite
 _MOST_LEFT = 100_000  # attempts under way at once: far more than calls can be
 _LEFT = "the controller that sent it ended before an answer came"
 
@@ -152,10 +153,10 @@ class LedgerEffects:
     async def _begin_later(self, intent: Intent, heard: Heard) -> None:
         try:
             writing = await self.writing()
-        except OSError as error:
-            heard(Refusal("unavailable", f"nothing was sent: {error}"))
-            return
-        self._begin(writing, intent, heard)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call is told of it
+            heard(_refusal(error))
+        else:
+            self._begin(writing, intent, heard)
 
     def _begin(self, writing: Writing, intent: Intent, heard: Heard) -> None:
         new = _attempt(intent, self.holder, self._now())
@@ -248,6 +249,7 @@ def _attempt(intent: Intent, holder: str, now: float) -> Attempt:
         execution=Execution(route.binding, str(route.instance)),
         request=Request(
             _digest(intent),
+            purpose="conformance" if intent.agent.startswith(_CHECK) else "",
             artifacts=tuple(
                 {"property": name, "size": size, "sha256": sha} for name, size, sha in intent.files
             ),

@@ -29,12 +29,14 @@ from reconciler.conformance.cases import Case, Outcome
 from reconciler.control import caserun, looking, proving, troubles
 from reconciler.control.caserun import Asking, CaseRunner, Suite
 from reconciler.control.dispatch import Dispatcher
+from reconciler.control.effects import LedgerEffects
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.place import Place
 from reconciler.control.troubles import Meddler
 from reconciler.model import loglines
 from reconciler.model.calls import CallRecord, Refusal
+from reconciler.model.effects import Effects, Unkept
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Pinned, Recipe
@@ -68,10 +70,13 @@ class Exam:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Whose secrets are found, and where environments are kept."""
+    """Whose secrets are found, and where environments are kept. ``ledger`` is the state folder in which the
+    attempts of cases with effects are kept; None: no such case is asked.
+    """
 
     config: Path
     environments: Path
+    ledger: Path | None = None
 
 
 class Listener(Protocol):
@@ -107,11 +112,11 @@ def exam(admission: Admission, binding: str) -> Exam:
     return Exam(recipe, base.code, tuple(found), sources)
 
 
-def unasked(suite: Suite, case: Case) -> str:
-    """Why a case may not be asked in this release, or ""."""
+def unasked(suite: Suite, case: Case, *, effects: bool = False) -> str:
+    """Why a case may not be asked, or "". ``effects``: somebody allowed them."""
     tool = suite.contract.tools[case.tool]
-    if tool.effect != "none":
-        return f"{case.tool} has the effect '{tool.effect}', and effects are not built in this release"
+    if tool.effect != "none" and not effects:
+        return f"{case.tool} has the effect '{tool.effect}': --allow-effects asks it for real"
     if tool.kind != "call":
         return f"{case.tool} is a {tool.kind}, which is not built in this release"
     return ""
@@ -246,6 +251,24 @@ class _Stirred:
         await self._event.wait()
 
 
+class _Kept:
+    """The ledger of an examination, where effects are allowed."""
+
+    def __init__(self, state: Path | None) -> None:
+        self._ledger = LedgerEffects(state, time.time) if state is not None else None
+        self._tending = asyncio.ensure_future(self._ledger.run()) if self._ledger is not None else None
+
+    @property
+    def effects(self) -> Effects:
+        return self._ledger or Unkept()
+
+    async def close(self) -> None:
+        if self._tending is not None:
+            self._tending.cancel()
+        if self._ledger is not None:
+            await self._ledger.close()
+
+
 @asynccontextmanager
 async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncIterator[Bench]:
     """Lay everything out for one examination, and nothing of it stays but what was installed."""
@@ -258,6 +281,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             stirred.now()
 
         journal = Journal(folders.state, time.time)
+        kept = _Kept(ground.ledger)
         leaving = Leaving(journal)
         supervisor = Supervisor(
             folders,
@@ -274,6 +298,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             dispatcher = Dispatcher(meddler, recipe=lambda name: exam.recipe)
             leaving.serves = dispatcher.serves
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
+            router.keep_effects(kept.effects)
             runner = CaseRunner(router, folders.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
             name = await supervisor.declare(exam.recipe, exam.code)
             while (seen := supervisor.seen(name)) is not None and seen.phase == "building":
@@ -284,6 +309,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
         finally:
             await supervisor.close()
             await leaving.close()
+            await kept.close()
             journal.close()
 
 

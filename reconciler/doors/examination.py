@@ -10,7 +10,8 @@ import platform
 import re
 import signal
 import sys
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,6 @@ def run(settings: Settings, wish: Wish) -> int:
         raise Stopped(f"--junit names a folder, not a file: {wish.junit}")
     root = folders.configuration(settings.config)
     look = offline.look(root) if root.is_dir() or settings.config else offline.catalogue(root)
-    if wish.effects:
-        sys.stderr.write("handler: effects are not built in this release: cases with one are skipped\n")
     try:
         look, name = _chosen(settings, look, wish)
         exam = _fit(look.admission, name, wish)
@@ -187,6 +186,9 @@ def _run(task: _Task) -> int:
 async def _examine(task: _Task) -> int:
     started = _instant()
     ground = Ground(task.root, folders.state(task.root) / "envs")
+    if task.wish.effects:
+        ground = replace(ground, ledger=folders.state(task.root))
+        _tell_effects(task)
     async with examining.standing(task.exam, ground, task.report) as bench:
         await _start(task, bench)
         for suite in task.exam.suites:
@@ -196,7 +198,7 @@ async def _examine(task: _Task) -> int:
                     continue
                 if case.tier == "certification" and not task.wish.certify:
                     continue
-                if why := examining.unasked(suite, case):
+                if why := examining.unasked(suite, case, effects=task.wish.effects):
                     task.report.skipped(version, case, why)
                 else:
                     wanted.append(case)
@@ -206,6 +208,23 @@ async def _examine(task: _Task) -> int:
         walls, log = await bench.walls(), bench.log()
     evidence = law.sealed(_values(task, started, walls))
     return _told(task, evidence, log)
+
+
+def _tell_effects(task: _Task) -> None:
+    """Say what will be done for real, before it is done: nobody else can say what it costs."""
+    found = Counter(
+        (suite.contract.tools[case.tool].effect, case.tool)
+        for suite in task.exam.suites
+        for case in suite.cases
+        if suite.contract.tools[case.tool].effect != "none"
+        and (not task.wish.cases or case.name in task.wish.cases)
+    )
+    for (effect, tool), count in sorted(found.items()):
+        where = (
+            "in a folder of the check's own" if effect == "local" else "by the account that it is bound to"
+        )
+        cases_ = columns.counted(count, "case")
+        sys.stderr.write(f"handler: {cases_} of {tool} with the effect '{effect}', for real, {where}\n")
 
 
 async def _certify(task: _Task, bench: Bench) -> None:
@@ -220,10 +239,12 @@ async def _certify(task: _Task, bench: Bench) -> None:
         found += [
             (seconds, suite, case)
             for case in suite.cases
-            if case.expect.error is None and (seconds := task.report.passed_in(version, case)) is not None
+            if case.expect.error is None
+            and suite.contract.tools[case.tool].effect == "none"
+            and (seconds := task.report.passed_in(version, case)) is not None
         ]
     if not found:
-        _no_trouble(task, "no case was answered that trouble could be made with")
+        _no_trouble(task, "no case without an effect was answered that trouble could be made with")
         return
     seconds, suite, case = min(found, key=lambda one: one[0])
     await certifying.certify(bench, Probe(suite, case, seconds), task.report)

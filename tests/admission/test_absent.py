@@ -41,11 +41,6 @@ NEEDED = [
     (bound(top='runtime = "dialect"\nprofiles = ["a/b"]\n'), "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (
-        op('[operations.ocr_extract]\neffect = "paid"\n') | bound(),
-        "interface/ocr/v1",
-        "operations.ocr_extract.effect",
-    ),
-    (
         op('[operations.ocr_extract]\nkind = "job"\n') | bound(),
         "interface/ocr/v1",
         "operations.ocr_extract.kind",
@@ -194,7 +189,7 @@ def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_noth
 
 
 def mixed(services: str) -> build.Files:
-    """An interface with a tool that changes something beside one that does not, and an agent of it."""
+    """An interface with a tool that is a job beside one that is a call, and an agent of it."""
     tools = [build.tool("ocr_extract"), build.tool("ocr_keep")]
     files = interface(tools=tools) | connector("c", "ocr/v1") | binding("b", "c")
     path, suite = "interfaces/ocr/v1/interface.toml", "interfaces/ocr/v1/conformance/cases.toml"
@@ -203,7 +198,7 @@ def mixed(services: str) -> build.Files:
     )
     tools[1]["annotations"] = {"readOnlyHint": False}
     files |= {"interfaces/ocr/v1/tools.json": json.dumps(tools)}
-    more = 'outcome_unknown = "it may have happened"\n[operations.ocr_keep]\neffect = "local"\n'
+    more = 'outcome_unknown = "it may have happened"\n[operations.ocr_keep]\nkind = "job"\n'
     return files | {path: str(files[path]) + more} | agent("a", f"services.ocr = {services}\n")
 
 
@@ -217,12 +212,12 @@ def mixed(services: str) -> build.Files:
         ('{ binding = "b", tools = ["ocr_keep"] }', False),
     ],
 )
-def test_of_an_interface_with_effects_the_rest_is_served_to_who_selects_only_that(
+def test_of_an_interface_with_jobs_the_rest_is_served_to_who_selects_only_that(
     services: str, served: bool
 ) -> None:
     admission = build.judge(mixed(services), lock=("ocr/v1",))
     ref = ObjectRef(Kind.INTERFACE, "ocr/v1")
-    assert admission.absent[ref] == ("operations.ocr_keep.effect",)  # the condition says so all the same
+    assert admission.absent[ref] == ("operations.ocr_keep.kind",)  # the condition says so all the same
     assert ref not in admission.unusable
     if served:
         assert [one.tools for one in admission.selections["a"]] == [("ocr_extract",)]
@@ -231,7 +226,7 @@ def test_of_an_interface_with_effects_the_rest_is_served_to_who_selects_only_tha
     problem = build.only(admission, "A223")
     assert problem.reason == "NotBuilt"
     assert problem.what == (
-        "interface/ocr/v1 cannot be served: operations.ocr_keep.effect is not built in this release"
+        "interface/ocr/v1 cannot be served: operations.ocr_keep.kind is not built in this release"
     )
     version = "version = 1, " if "version" in services else ""
     assert problem.mend == f'write ocr = {{ binding = "b", {version}tools = ["ocr_extract"] }}'

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from reconciler.attempts.ledger import Ledger
+from reconciler.attempts.records import State
 from reconciler.config.evidence import Evidence
 from reconciler.conformance import evidence as law
 from reconciler.control import examining
@@ -206,14 +208,21 @@ def test_what_has_an_effect_is_not_asked_and_so_has_not_passed(world: World) -> 
         "`too_large`",
         "`outcome_unknown`: ask. `too_large`",
     )
-    ran = world.handler(*CHECK, "counter", "--allow-effects", "-o", "json")
+    ran = world.handler(*CHECK, "counter", "-o", "json")
     assert ran.code == 1, ran.err
-    assert "effects are not built in this release" in ran.err
     told = json.loads(ran.out)
     assert {one["verdict"] for one in told["results"]} == {"skipped"}
     assert told["tiers"] == {"conformance": "failed", "certification": "never"}
     (evidence,) = kept(world)
-    assert "has the effect 'external'" in evidence.results[0].faults[0]
+    assert "has the effect 'external': --allow-effects" in evidence.results[0].faults[0]
+    ran = world.handler(*CHECK, "counter", "--allow-effects", "-o", "json")
+    assert ran.code == 0, ran.err
+    assert "of count_words with the effect 'external', for real" in ran.err
+    ledger = Ledger.at(world.state)
+    kept_ = [(one.request.purpose, one.state) for one in ledger.listing()]
+    ledger.close()
+    # What was refused by a code of the interface did nothing; a file that is not there was never sent.
+    assert sorted(kept_) == [("conformance", State.FAILED)] + [("conformance", State.SUCCEEDED)] * 2
 
 
 def test_what_a_killed_examination_left_is_taken_away_by_the_next(tmp_path: Path) -> None:

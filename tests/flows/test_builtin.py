@@ -80,27 +80,21 @@ def words_of(pid: str) -> bytes:
         return b""  # it ended meanwhile
 
 
-def test_what_writes_is_neither_listed_nor_answered(place: House) -> None:
+def test_what_writes_is_served_to_who_is_granted_it_alone(place: House) -> None:
     listed = place.handler("call", "--list", "--agent", "clerk").stdout
     assert "fs_read_file" in listed
     assert "fs_sed" not in listed
     assert "fs_write_file" not in listed
     new = ("path=new.txt", "content=x")
-    for who in (("--agent", "clerk"), ("--binding", "files")):
-        done = place.handler("call", "fs_write_file", *new, *who, check=False)
-        assert done.returncode != 0
+    done = place.handler("call", "fs_write_file", *new, "--agent", "clerk", check=False)
+    assert done.returncode != 0
     assert not (place.inbox / "new.txt").exists()
+    place.write("agents/writer.toml", agent(place, (*READING, "fs_write_file")))
+    place.handler("apply", "--wait")
+    assert call(place, "fs_write_file", *new, agent="writer")["new_bytes"] == 1
+    assert (place.inbox / "new.txt").read_text() == "x"
     read = place.handler("call", "fs_read_file", "path=minutes.txt", "--binding", "files", "-o", "json")
     assert json.loads(read.stdout)["lines"] == 2
-
-
-def test_an_agent_that_selects_what_writes_is_refused_and_told_what_to_write(place: House) -> None:
-    place.write("agents/writer.toml", agent(place, (*READING, "fs_write_file")))
-    done = place.handler("validate", check=False)
-    assert done.returncode == 1
-    assert "operations.fs_write_file.effect is not built in this release" in done.stdout + done.stderr
-    assert 'tools = ["fs_read_file", ' in done.stdout + done.stderr
-    (place.config / "agents/writer.toml").unlink()
 
 
 def test_a_removed_binding_ends_the_service_and_leaves_nothing(place: House) -> None:
@@ -125,6 +119,10 @@ def test_its_check_runs_what_may_be_run_and_names_the_rest(place: House) -> None
     assert "34 of 42 cases passed, 8 could not be run" in done.stdout
     skipped = [line[4:].rpartition("  ")[0] for line in done.stdout.splitlines() if line.startswith("  - ")]
     assert "a new file" in skipped
+    assert "--allow-effects asks it for real" in done.stdout
     assert "✗" not in done.stdout
-    (evidence,) = (place.state / "evidence/fs-scope").glob("*.json")
-    assert json.loads(evidence.read_text())["tiers"]["conformance"] == "failed"
+    done = place.handler("connector", "check", "fs-scope", "--allow-effects")
+    assert "42 of 42 cases passed" in done.stdout
+    assert "with the effect 'local', for real, in a folder of the check's own" in done.stderr
+    newest = max((place.state / "evidence/fs-scope").glob("*.json"))
+    assert json.loads(newest.read_text())["tiers"]["conformance"] == "passed"

@@ -92,11 +92,11 @@ def test_a_route_never_holds_a_tool_that_is_not_served() -> None:
     whole = desired(SMALL).table.agents["clerk"].routes["ocr"].contract
     assert routing.served(whole, None) is None
     assert routing.served(whole, ("ocr_say",)) == ("ocr_say",)
-    for more in ({"effect": "local"}, {"kind": "job"}):
+    for more, served in (({"effect": "local"}, ("ocr_say",)), ({"kind": "job"}, ())):
         spec = whole.spec.model_copy(update={"operations": {"ocr_say": Operation.model_validate(more)}})
         changed = compiled(spec, whole.tools_json)
-        assert routing.served(changed, None) == ()
-        assert routing.served(changed, ("ocr_say",)) == ()
+        assert routing.served(changed, None) == (None if served else ())
+        assert routing.served(changed, ("ocr_say",)) == served
 
 
 @pytest.mark.parametrize(
