@@ -119,12 +119,12 @@ async def run(line: Line, code: str, **arguments: Any) -> Any:
 
 
 @asynccontextmanager
-async def rig(base: Path | None = None, **more: Any) -> AsyncIterator[Rig]:
+async def rig(base: Path | None = None, *, kit: Path = KIT, **more: Any) -> AsyncIterator[Rig]:
     """A supervisor (``more`` are its own words), closed at the end; nothing of it may be left then."""
     own = base is None
     base = base or Path(tempfile.mkdtemp(prefix="handler-rig-"))
     seen: list[InstanceSeen] = []
-    supervisor = Supervisor(RuntimeFolders(base / "state", base / "run"), event=seen.append, kit=KIT, **more)
+    supervisor = Supervisor(RuntimeFolders(base / "state", base / "run"), event=seen.append, kit=kit, **more)
     made = Rig(supervisor, base, seen)
     try:
         yield made

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reconciler.runtime import walls
 from tests.kit import hostile_ends, nobody
-from tests.walls import escapes, spellings, world
+from tests.walls import escapes, others, spellings, world
 from tests.walls.world import Row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "sandbox.md"
@@ -59,7 +59,7 @@ def table(half: Half) -> Iterator[str]:
         if row.group != group:
             group = row.group
             yield f"\n  {group}"
-        mark = "!" if row.wall == world.UNBOUNDED else "✓" if row.stopped else "✗"
+        mark = "!" if row.wall in (world.UNBOUNDED, world.UNTRIED) else "✓" if row.stopped else "✗"
         short = textwrap.shorten(row.words, 60, placeholder="…")
         yield f"  {mark} {short:<61}{row.wall or 'NOTHING STOPPED IT':<26}{seen}"
 
@@ -75,7 +75,7 @@ GROUPS = (
         escapes.KILL,
         escapes.RIGHTS,
     ),
-    *(escapes.SPACES, escapes.KERNEL, escapes.BOUNDS),
+    *(escapes.SPACES, escapes.KERNEL, escapes.BOUNDS, others.GROUP),
 )
 
 
@@ -103,6 +103,7 @@ def documented() -> str:
         "processes that hear no signal and outlive their connector": (escapes.KILL, "own processes"),
     }
     rows = {one.words: (one.group, one.wall) for one in escapes.ATTEMPTS.values()} | extra
+    rows |= {words: (others.GROUP, wall) for words, wall in others.script().items()}
     by: dict[tuple[str, str], list[str]] = {}
     for words, key in rows.items():
         by.setdefault(key, []).append(words)
@@ -148,7 +149,7 @@ def write() -> None:
 def main() -> int:
     failed = 0
     for name, half in halves().items():
-        print(f"Attempts of connectors, {name} ({', '.join(world.RUNTIMES)})")
+        print(f"Attempts of connectors, {name} ({', '.join(world.RUNTIMES)}, deno)")
         if isinstance(half, str):
             failed += 1
             print(f"  not run: {half}\n")

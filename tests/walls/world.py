@@ -20,10 +20,9 @@ from reconciler.egress.proxy import Proxy, Streams, dialled
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, SandboxPolicy
 from reconciler.runtime import seccomp
-from tests.runtime.rig import Line, Rig, descendants, pinned, rig
-from tests.walls import escapes
+from tests.runtime.rig import KIT, Line, Rig, descendants, pinned, rig
+from tests.walls import escapes, others
 
-SOURCE = Path(escapes.__file__).read_bytes()
 SERVES = b"""
 import escapes
 from handler_connector import serve
@@ -37,6 +36,8 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "python": {},
     "command": {"command": ("python", "escapes.py"), "entry": ""},
     "mcp": {"command": ("python", "escapes.py", "stdio"), "entry": ""},
+    "image": {"image": others.REFERENCE, "entry": "", "ready_timeout_s": 60},
+    "remote": {"entry": "", "egress": ("api.example.com:443",)},
 }
 RUNTIMES = tuple(PROGRAMS)
 WAYS = (escapes.OUT, escapes.AT_GATE)
@@ -117,7 +118,7 @@ async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 @asynccontextmanager
-async def stage(base: Path) -> AsyncIterator[Rig]:
+async def stage(base: Path, kit: Path = KIT) -> AsyncIterator[Rig]:
     """A supervisor whose proxies lead every name to a server that answers everything."""
     server = await asyncio.start_server(_silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -131,7 +132,7 @@ async def stage(base: Path) -> AsyncIterator[Rig]:
     journal = Journal(base, time.time)
     leaving = Leaving(journal, partial(Proxy, resolve=resolve, dial=dial))
     try:
-        async with rig(base, way_out=leaving.serve, gate=leaving.serve_gate) as made:
+        async with rig(base, kit=kit, way_out=leaving.serve, gate=leaving.serve_gate) as made:
             yield made
     finally:
         await leaving.close()
@@ -140,7 +141,9 @@ async def stage(base: Path) -> AsyncIterator[Rig]:
 
 
 def code_of(runtime: str) -> Pinned:
-    files = {"escapes.py": SOURCE}
+    if runtime == "image":
+        return others.picture()
+    files = {"escapes.py": others.SOURCE}
     if runtime == "mcp":
         files["connector.toml"] = MAPPING
     return pinned(SERVES, **files)
@@ -221,6 +224,7 @@ async def fork_bomb(made: Rig) -> list[Row]:
     ]
 
 
+UNTRIED = "not tried: no deno here"
 UNBOUNDED = "told, not bounded"  # the condition `Uncontained` says it of such a connector
 BURN = "import time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end: pass\nanswer = 1"
 
@@ -263,7 +267,7 @@ async def log_flood(made: Rig) -> Row:
     return Row("64 MiB in its log", escapes.BOUNDS, "bound on the log", "EAGAIN", bounded)
 
 
-async def everything(base: Path, runtimes: Sequence[str] = RUNTIMES) -> dict[str, list[Row]]:
+async def everything(base: Path, runtimes: Sequence[str]) -> dict[str, list[Row]]:
     """Every attempt: by each runtime from inside, through a proxy, and those that show from outside."""
     found: dict[str, list[Row]] = {}
     with targets(base) as given:
@@ -274,17 +278,51 @@ async def everything(base: Path, runtimes: Sequence[str] = RUNTIMES) -> dict[str
             given["objects"] = str(base / "state" / "objects")
             assert Path(given["other"]).is_socket()
             assert endpoint.pid
-            for runtime in runtimes:
+            for runtime in (one for one in runtimes if one not in APART):
                 _, line = await made.open(await declared(made, runtime))
                 found[runtime] = await tried(line, INSIDE, given)
             _, line = await made.open(await declared(made, "python", egress=LISTED))
             found[escapes.OUT] = await tried(line, THROUGH, given)
             bounds = [await memory_bomb(made), *await fork_bomb(made), await log_flood(made)]
             found[escapes.BOUNDS] = [*bounds, await cpu_burn(made)]
+            for runtime in (one for one in runtimes if one in APART):
+                found[runtime] = await APART[runtime](made, given)
     return found
 
 
-def run(runtimes: Sequence[str] = RUNTIMES) -> dict[str, list[Row]]:
+async def by_image(made: Rig, given: dict[str, Any]) -> list[Row]:
+    with others.kept(made.base):
+        _, line = await made.open(await declared(made, "image"))
+        return await tried(line, INSIDE, given)
+
+
+async def by_remote(made: Rig, given: dict[str, Any]) -> list[Row]:
+    """In the place of our wrapper, with the way out that it has."""
+    base = made.base / "remote"
+    async with stage(base, others.wrapper(made.base, SERVES)) as apart:
+        _, line = await apart.open(await declared(apart, "remote"))
+        return await tried(line, INSIDE, given)
+
+
+async def by_script(made: Rig, given: dict[str, Any]) -> list[Row]:
+    if not others.deno():
+        return [Row("every one", others.GROUP, UNTRIED, "pip install deno", stopped=True)]
+    code = pinned(b"", **{"main.ts": others.SCRIPT.read_bytes()})
+    small = SandboxPolicy(tmp_bytes=8 * 2**20)
+    name = await made.declare("script", code, runtime="deno", entry="main.ts", sandbox=small)
+    _, line = await made.open(name)
+    reply = await line.ask("tools/call", {"name": "run", "arguments": {"given": given}})
+    rows, said = [], reply["result"]["structuredContent"]["answer"]
+    for words, wall in others.script().items():
+        seen, stopped = others.stopped(words, said[words])
+        rows.append(Row(words, others.GROUP, wall if stopped else "", seen, stopped))
+    return rows
+
+
+APART = {"image": by_image, "remote": by_remote, "deno": by_script}
+
+
+def run(runtimes: Sequence[str] = (*RUNTIMES, "deno")) -> dict[str, list[Row]]:
     """``everything``, in a folder of its own that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="handler-walls-") as folder:
         return asyncio.run(everything(Path(folder), runtimes))
