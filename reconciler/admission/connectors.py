@@ -36,7 +36,7 @@ _BELONGS = {  # the runtimes that a key says something to
     "url": ("remote",),
     "socket": ("attached",),
     "profiles": ("dialect",),
-    "tool": ("mcp", "remote", "dialect"),
+    "tool": ("mcp", "remote", "image", "dialect"),
 }
 _WRAPS = ("mcp", "remote", "image")  # a server that is there already: which interface it fits comes later
 _REQUIREMENT = re.compile(
@@ -58,10 +58,12 @@ def runtime(connector: Resource[Connector]) -> str | None:
 
 def entry(connector: Resource[Connector]) -> str:
     """The file that starts a python or deno connector, relative to its folder; what of the product a builtin
-    one is; "" for other runtimes.
+    one is; the file that maps the tools of an image that is a wrapped server; "" for other runtimes.
     """
     if runtime(connector) == "builtin":
         return " ".join(sorted(set(connector.spec.implements)))
+    if runtime(connector) == "image" and connector.spec.tool:
+        return "connector.toml"
     return connector.spec.entry or _ENTRIES.get(runtime(connector) or "", "")
 
 

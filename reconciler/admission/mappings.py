@@ -34,9 +34,16 @@ _STEPS = frozenset(  # of these the first child alone reads what the whole is gi
 _WRAPPED = ("mcp", "remote")
 
 
+def _is_wrapped(connector: Resource[Connector]) -> bool:
+    """An image without a table is a program that knows the interface's tools itself."""
+    return connector.spec.runtime in _WRAPPED or (
+        connector.spec.runtime == "image" and bool(connector.spec.tool)
+    )
+
+
 def tools_are_covered(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """Each tool of each implemented version has its table, and no table is of another tool."""
-    if connector.spec.runtime not in _WRAPPED:
+    if not _is_wrapped(connector):
         return
     known = _tools(view, connector)
     for name in sorted(known.keys() - connector.spec.tool.keys()):
@@ -58,7 +65,7 @@ def tools_are_covered(view: View, connector: Resource[Connector]) -> Iterator[Pr
 
 def expressions_run(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """Each ``input`` and ``output`` is JMESPath of known functions; the keys of dialects stay away."""
-    if connector.spec.runtime not in _WRAPPED:
+    if not _is_wrapped(connector):
         return
     for name, mapping in connector.spec.tool.items():
         for key in _SHAPES:
@@ -86,7 +93,7 @@ def _of_dialects(connector: Resource[Connector], name: str, mapping: ToolMapping
 
 def names_are_there(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """What an expression reads first is an argument of the tool, or a part of the answer: else it is null."""
-    if connector.spec.runtime not in _WRAPPED:
+    if not _is_wrapped(connector):
         return
     arguments = _arguments(view, connector)
     for name, mapping in connector.spec.tool.items():
@@ -114,7 +121,7 @@ def _unknown(connector: Resource[Connector], path: Path, word: str, known: Colle
 
 def errors_are_listed(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """A code that an error becomes is one that the interface lists, or ``unavailable``."""
-    if connector.spec.runtime not in _WRAPPED:
+    if not _is_wrapped(connector):
         return
     known = _tools(view, connector)
     for name, mapping in connector.spec.tool.items():

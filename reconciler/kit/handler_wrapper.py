@@ -1,6 +1,6 @@
 """Makes an MCP server of standard input and output a connector: names, shapes, files and errors as mapped.
 
-It runs inside the sandbox, in front of the server, and reads ``/app/connector.toml``: ``tool.NAME`` says what
+It runs inside the sandbox, in front of the server, and reads the ``connector.toml``: ``tool.NAME`` says what
 the interface's tool is called there (``from``), how arguments and answers are reshaped (``input``,
 ``output``: JMESPath), and which of its errors is which code (``errors``). It greets the server before it
 serves, so a server that never answers is never ready. Nothing of the server but tools is heard: what it asks
@@ -38,7 +38,7 @@ _MAX_WORDS = 2000  # of a server's error in the log
 _LOOK_S = 0.05  # how soon a call that nobody waits for is noticed
 _PING_S = 10.0
 _NOT_FOUND = -32601
-_CONFIG = "/app/connector.toml"
+_CONFIG = os.environ.get("HANDLER_CONNECTOR_MAPPING", "/app/connector.toml")
 
 
 class Functions(functions.Functions):  # type: ignore[misc]
@@ -91,9 +91,14 @@ class Server:
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("HANDLER_CONNECTOR_")
         }
+        secrets = [
+            int(number) for name, number in environment.items() if name.startswith("HANDLER_SECRET_FD_")
+        ]
         self._child = subprocess.Popen(  # noqa: S603 - the words that its connector names
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, close_fds=False, bufsize=0
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0, pass_fds=secrets
         )
+        for number in secrets:  # they are the server's, and read once
+            os.close(number)
         self._numbers = count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._writing = threading.Lock()

@@ -1,8 +1,8 @@
 """What runs inside a sandbox, by runtime: the file that our boot executes, its arguments, what it needs.
 
 A python connector is its own file. A script of deno's or a program that listens on a path (``command``) runs
-behind the kit's launcher, a server of standard input and output (``mcp``) behind its wrapper; of a server
-that is elsewhere (``remote``) only the wrapper runs. The first word
+behind the kit's launcher, a server of standard input and output (``mcp``, or an image with mapped tools)
+behind its wrapper; of a server that is elsewhere (``remote``) only the wrapper runs. The first word
 of a command is ``python`` (the sandbox's interpreter), a script of the connector's own environment, a file of
 its folder, an absolute path below ``sandbox.read``, or a program of the system: never looked up in a person's
 PATH.
@@ -24,6 +24,7 @@ SET_ASIDE = {"deno": 2**30, "command": 0, "mcp": 0, "image": 0}
 _BEHIND = {"command": "/kit/handler_launcher.py", "mcp": "/kit/handler_wrapper.py"}
 _PYTHON = ("python", "python3")
 _LAUNCHER = _BEHIND["command"]
+_MAPPING = "/.handler/connector.toml"
 _DENO = "/usr/bin/deno"  # inside, wherever it lies on the host
 _DENO_KIT = "/kit/handler_imports.json"  # what "handler_connector" is to a script
 _SOCKET = "/tmp/.handler/connector.sock"  # noqa: S108 - the launcher's, in the sandbox
@@ -45,7 +46,7 @@ def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
     if recipe.runtime == "deno":
         return _deno(recipe)
     if recipe.runtime == "image":
-        return Launch(_LAUNCHER)  # ``strangers`` says what the image runs
+        return _image(recipe, code)
     if recipe.runtime == "remote":
         return Launch("/kit/handler_remote.py")
     if recipe.runtime not in _BEHIND:
@@ -57,6 +58,16 @@ def launch(recipe: Recipe, code: Path, environment: Path | None) -> Launch:
         needs=needs,
         variables=(_AT_ONCE, *((("PYTHONPATH", "/env"),) if environment else ())),
     )
+
+
+def _image(recipe: Recipe, code: Path) -> Launch:
+    """``strangers`` says what the image runs: behind the launcher, or behind the wrapper where its tools are
+    mapped. ``/app`` is the image's own, so the mapping lies beside what else is ours.
+    """
+    if not recipe.entry:
+        return Launch(_LAUNCHER)
+    mapping = Need(((str(code / recipe.entry), _MAPPING),))
+    return Launch(_BEHIND["mcp"], needs=(mapping,), variables=(("HANDLER_CONNECTOR_MAPPING", _MAPPING),))
 
 
 def _deno(recipe: Recipe) -> Launch:

@@ -122,6 +122,9 @@ def _escaped(text: str) -> Iterator[str]:
     yield html.escape(text, quote=False).replace('"', "&#34;").replace("'", "&#39;")
     yield html.escape(text).replace("&#x27;", "&#39;")
     yield repr(text)[1:-1]
+    for mark in "\"'`":  # as a console of JavaScript shows it within an object
+        yield text.replace("\\", "\\\\").replace(mark, f"\\{mark}")
+    yield text.replace("\\", "\\\\")
     for quoted in (*(quote(text, safe=safe) for safe in _URL_SAFE), quote_plus(text)):
         yield quoted
         yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)

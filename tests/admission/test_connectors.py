@@ -60,6 +60,14 @@ ROWS = [
     ),
     bad(
         "C220",
+        top(f'runtime = "image"\nimage = "{IMAGE}"\n{TOOL}[tool.ocr_extracts]\nfrom = "scan"\n'),
+        "tool.ocr_extracts",
+        "no implemented version has the tool 'ocr_extracts'",
+        "write 'ocr_extract'",
+        fix=top(f'runtime = "image"\nimage = "{IMAGE}"\n{TOOL}'),
+    ),
+    bad(
+        "C220",
         mcp('[tool.ocr_extracts]\nfrom = "scan"\n'),
         "tool.ocr_extracts",
         "no implemented version has the tool 'ocr_extracts'",

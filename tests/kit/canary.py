@@ -39,6 +39,7 @@ def forms(value: str) -> set[bytes]:
         urllib.parse.quote(value),
         urllib.parse.quote(value, safe=""),
         urllib.parse.quote_plus(value),
+        *(value.replace("\\", "\\\\").replace(mark, f"\\{mark}") for mark in "\"'`"),
         value[::-1],
         codecs.encode(value, "rot13"),
     }

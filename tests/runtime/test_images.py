@@ -78,6 +78,25 @@ while (accept(my $wire, $door)) {
     exit 0;
 }
 """
+STDIO = r"""
+$| = 1;
+while (my $line = <STDIN>) {
+    my ($id) = $line =~ /"id":\s*(\d+)/ or next;
+    my $result = '{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{}}';
+    $result = '{"tools":[{"name":"scan","inputSchema":{"type":"object"}}]}' if $line =~ m{tools/list};
+    my ($what) = $line =~ /"what":\s*"(\w+)"/;
+    $result = qq({"content":[{"type":"text","text":"$what"}],"isError":true}) if $line =~ /"scan".*"bad"/;
+    $result = qq({"content":[],"structuredContent":{"said":"$what"}}) if $line =~ /"scan".*"good"/;
+    print qq({"jsonrpc":"2.0","id":$id,"result":$result}\n);
+}
+"""
+MAPPING = b"""
+[tool.x]
+from = "scan"
+input = "{what: look}"
+output = "{found: structured.said}"
+errors = { bad = "broken" }
+"""
 CONFIG = {
     "Entrypoint": ["perl"],
     "Cmd": ["/app/serve.pl"],
@@ -99,6 +118,7 @@ def rootfs() -> bytes:
             archive.add(Path(path).resolve(), path.lstrip("/"))
         archive.add(modules, modules.lstrip("/"))
         archive.addfile(*file("app/serve.pl", SERVER.encode()))
+        archive.addfile(*file("app/stdio.pl", STDIO.encode()))
         archive.addfile(*file("etc/motd", b"of the image"))
         link = tarfile.TarInfo("opt/bin")
         link.type, link.linkname = tarfile.SYMTYPE, "/usr/bin"
@@ -214,6 +234,23 @@ def test_an_image_runs_inside_our_sandbox_and_sees_its_own_system_alone(keeper: 
         "export c0ffee",
         "rm --force c0ffee",
     ]
+
+
+def test_an_image_of_a_wrapped_server_answers_by_its_mapping(keeper: Path) -> None:
+    (keeper / "archive").write_bytes(rootfs())
+    (keeper / "inspected").write_text(json.dumps([{"Config": CONFIG | {"Cmd": ["/app/stdio.pl"]}}]))
+
+    async def story() -> None:
+        files = {"connector.toml": MAPPING}
+        async with rig() as made:
+            more = {"runtime": "image", "image": REFERENCE, "entry": "connector.toml", "ready_timeout_s": 60}
+            name = await made.declare("scanner", Pinned(folder_digest(files), files), **more)
+            _, line = await made.open(name)
+            assert await found(line, look="good") == "good"
+            refused = await line.ask("tools/call", {"name": "x", "arguments": {"look": "bad"}})
+            assert refused["result"]["_meta"]["ai.handler/error"]["code"] == "broken"
+
+    asyncio.run(story())
 
 
 def test_an_image_that_is_not_here_says_how_to_get_it_and_is_never_pulled(keeper: Path) -> None:

@@ -13,7 +13,7 @@ from reconciler.model.recipes import SecretUse
 from reconciler.model.secrets import Filled, Resolved
 from reconciler.runtime.redaction import Redactor, Sieve
 
-VALUE = 'sk-CANARY/4bd9+1f06 "<&>ü(!)'
+VALUE = 'sk-CANARY/4bd9+1f06 "<&>ü(!)\\x'
 
 
 def filled(value: str) -> Filled:
@@ -36,6 +36,10 @@ FORMS = {
     "encodeURIComponent": quote(VALUE, safe="!'()*-_.~"),
     "encodeURI": quote(VALUE, safe=";,/?:@&=+$#!'()*-_.~"),
     "python": repr({"a": VALUE}),
+    **{
+        f"console of JavaScript, {mark}": VALUE.replace("\\", "\\\\").replace(mark, f"\\{mark}")
+        for mark in ('"', "'", "`")
+    },
     "url": f"https://x/?k={quote(VALUE)}",
     "url, all": quote(VALUE, safe=""),
     "url, small": quote(VALUE, safe="").lower().replace("canary", "CANARY"),

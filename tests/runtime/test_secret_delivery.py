@@ -79,6 +79,34 @@ answer = os.get_inheritable(number)
         assert await made.run(await made.declare(secrets=(use(tmp_path, "fd"),)), code) is False
 
 
+SERVER = b"""
+import json, os, sys
+number = os.environ["HANDLER_SECRET_FD_API_KEY"]
+with open(int(number)) as file:
+    got = file.read()
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+    if asked["method"] == "tools/list":
+        result = {"tools": [{"name": "run", "inputSchema": {"type": "object"}}]}
+    if asked["method"] == "tools/call":
+        memory = [one for one in os.listdir("/proc/self/fd") if os.path.lexists("/proc/self/fd/" + one)
+                  and "memfd" in os.readlink("/proc/self/fd/" + one)]
+        result = {"content": [], "structuredContent": {"answer": [got, memory]}}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_wrapped_server_reads_its_descriptor_as_any_program_does(tmp_path: Path) -> None:
+    mapping = b'[tool.run]\noutput = "structured"\n'
+    code = pinned(b"", **{"server.py": SERVER, "connector.toml": mapping})
+    async with rig(secrets=Resolver(tmp_path / "config")) as made:
+        more = {"runtime": "mcp", "command": ("python", "server.py"), "entry": ""}
+        name = await made.declare("wrapped", code, secrets=(use(tmp_path, "fd"),), **more)
+        assert await made.run(name, "") == [VALUE, []]
+
+
 async def test_a_slot_that_is_not_filled_is_none() -> None:
     async with rig() as made:
         seen = await made.run(await made.declare(), LOOK)
