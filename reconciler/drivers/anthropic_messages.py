@@ -107,11 +107,10 @@ def _tools(turn: Turn, operation: Operation) -> dict[str, object]:
             for one in turn.tools
         ]
     }
-    if turn.tool_choice:
-        stating.asked(operation, "tool_choice", turn.model)
-        _, named, name = turn.tool_choice.partition("tool:")
+    if choice := stating.chosen(operation, turn):
+        _, named, name = choice.partition("tool:")
         fields["tool_choice"] = (
-            {"type": "tool", "name": name} if named else {"type": _CHOICES.get(turn.tool_choice, "auto")}
+            {"type": "tool", "name": name} if named else {"type": _CHOICES.get(choice, "auto")}
         )
     return fields
 

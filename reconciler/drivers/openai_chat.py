@@ -107,12 +107,9 @@ def _tools(turn: Turn, operation: Operation) -> dict[str, object]:
             for one in turn.tools
         ]
     }
-    if turn.tool_choice:
-        stating.asked(operation, "tool_choice", turn.model)
-        _, named, name = turn.tool_choice.partition("tool:")
-        fields["tool_choice"] = (
-            {"type": "function", "function": {"name": name}} if named else turn.tool_choice
-        )
+    if choice := stating.chosen(operation, turn):
+        _, named, name = choice.partition("tool:")
+        fields["tool_choice"] = {"type": "function", "function": {"name": name}} if named else choice
     return fields
 
 

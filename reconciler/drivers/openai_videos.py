@@ -162,14 +162,12 @@ def _succeeded(told: _Told) -> LookupOutcome:
 
 def _failed(told: _Told) -> Rejected:
     """A job that failed is over. What an error rule says of its cause counts; else it had its effect."""
-    why = {"error": told.at(told.operation.lookup.error_at or "error")}
-    found = reading.listed(told.reply, told.profile, why)
+    found = reading.listed(told.reply, told.profile, told.body)
     if found is not None:
         return found
-    cause = reading.code(at(why, "error.code"))
-    return Rejected(
-        "unavailable", "the job failed" + (f", {cause}" if cause else ""), "happened", seen=told.seen
-    )
+    cause = reading.code(told.at("error.code")) or reading.code(told.at(told.operation.lookup.error_at))
+    detail = "the job failed" + (f", {cause}" if cause else "")
+    return Rejected("unavailable", detail, "happened", seen=told.seen)
 
 
 def seal_cancel(job: Job, profile: Profile) -> Sealed | None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import rfc8785
 
+from reconciler.drivers import stating
 from reconciler.drivers.asking import Call, Job, Unsealable
 from reconciler.model import hosts
 from reconciler.model.dialect import Operation, Profile
@@ -61,7 +62,7 @@ def call(asked: Call, profile: Profile) -> Sealed:
     """A call's bytes: its fields as JSON or as parts, as its operation says."""
     operation = stated(profile, asked.operation)
     fields = _fields(asked, operation)
-    _files(asked, operation)
+    _files(asked, operation, profile)
     content_type, body = _body(asked, operation, fields)
     draft = Draft(operation.method, route(operation.path, asked), body, content_type, _key(asked, operation))
     if asked.stream:
@@ -135,7 +136,7 @@ def _fields(asked: Call, operation: Operation) -> dict[str, object]:
     return fields
 
 
-def _files(asked: Call, operation: Operation) -> None:
+def _files(asked: Call, operation: Operation, profile: Profile) -> None:
     for name, files in asked.files.items():
         fact = operation.fields.get(name)
         if fact is None or not files or name in operation.rejected:
@@ -144,6 +145,8 @@ def _files(asked: Call, operation: Operation) -> None:
             raise Unsealable(f"field.{name}.maxItems")
         if fact.max_bytes is not None and any(len(one.data) > fact.max_bytes for one in files):
             raise Unsealable(f"field.{name}.maxBytes")
+        for one in files:
+            stating.shown(profile, operation, one.media_type)
 
 
 def _put(fields: dict[str, object], path: str, value: object) -> None:
@@ -220,29 +223,28 @@ def _multipart(fields: Mapping[str, object], files: Mapping[str, tuple[Media, ..
     mark = b"--" + boundary.encode()
     pieces = []
     for name in sorted(fields):
-        for label, text in _texts(name, fields[name]):
+        for text in _texts(fields[name]):
             pieces += [
                 mark,
-                f'\r\ncontent-disposition: form-data; name="{label}"\r\n\r\n'.encode(),
+                f'\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n'.encode(),
                 text,
                 b"\r\n",
             ]
     for name in sorted(files):
-        label = name if len(files[name]) == 1 else f"{name}[]"
         for one in files[name]:
-            head = f'form-data; name="{label}"; filename="{_file_name(one)}"'
+            head = f'form-data; name="{name}"; filename="{_file_name(one)}"'
             head = f"\r\ncontent-disposition: {head}\r\ncontent-type: {one.media_type}\r\n\r\n"
             pieces += [mark, head.encode(), one.data, b"\r\n"]
     return b"".join([*pieces, mark, b"--\r\n"])
 
 
-def _texts(name: str, value: object) -> Iterator[tuple[str, bytes]]:
-    """A field's parts: an array is one part an item, called ``name[]``; an object is its JSON."""
+def _texts(value: object) -> Iterator[bytes]:
+    """A field's parts: an array is one part an item, under the name that the profile states (``name[]``)."""
     if isinstance(value, list | tuple):
         for item in value:
-            yield f"{name}[]", _text(item)
+            yield _text(item)
     else:
-        yield name, _text(value)
+        yield _text(value)
 
 
 def _text(value: object) -> bytes:

@@ -76,6 +76,15 @@ def facts(profile: Profile, operation: Operation, model: str, schema_in: tuple[s
     )
 
 
+def chosen(operation: Operation, turn: Turn) -> str:
+    """Which tools may be asked for; "" where nothing is said of it. ``auto`` is what a server does anyway."""
+    if turn.tool_choice == "auto" and takes(operation, "tool_choice", turn.model) is None:
+        return ""
+    if turn.tool_choice:
+        asked(operation, "tool_choice", turn.model)
+    return turn.tool_choice
+
+
 def roles(operation: Operation, turn: Turn) -> Iterator[tuple[str, Message]]:
     """The messages, each with the role that it is sent under: a developer's words are the system's where the
     server knows no developers.

@@ -1,8 +1,13 @@
 """Streamed answers, as far as all drivers read them alike: what is one, its bounds, what an event is."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from reconciler.drivers import reading, sse
+from reconciler.drivers.picking import at, parsed, text
 from reconciler.drivers.sealing import stream_of
 from reconciler.model.dialect import Operation, Profile
+from reconciler.model.outcome import Rejected, Unknown
 from reconciler.model.sealed import Reply
 
 CUT = "the stream ended before its end"
@@ -33,3 +38,28 @@ def word(operation: Operation, name: str) -> str | None:
     if known is None and operation.stream.unknown == "ignore":
         return "ignore"
     return known
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event: its name, what the profile says that it is, and its object."""
+
+    name: str
+    word: str
+    body: Mapping[str, object]
+
+
+def told(sent: sse.Sent, head: Reply, operation: Operation, profile: Profile) -> Told | Rejected | Unknown:
+    """What an event says. An error is a refusal by the profile's map; one that is not listed, or is no JSON
+    object, ends the reading.
+    """
+    body = parsed(sent.data)
+    name = sent.name or text(at(body, "type"))
+    if body is None:
+        return Unknown("an event is no JSON object", reading.seen(head, profile))
+    found = word(operation, name)
+    if found == "error" or name == "error" or isinstance(body.get("error"), dict):
+        return reading.refusal(head, profile, body)
+    if found is None:
+        return Unknown("an event that the profile does not list", reading.seen(head, profile))
+    return Told(name, found, body)
