@@ -83,6 +83,9 @@ class Echo:
         if frame.epoch != self.epoch:
             self.fenced += 1
             return "fenced"
+        if len(frame.data) > min(self._law.inward.size_bytes, self._law.outward.size_bytes):
+            self._lost += 1  # nothing would ever make room for it
+            return "taken"
         if not self._has_room(self._law.inward, [*self._heard, frame.data]):
             match self._law.inward.drop:
                 case "block":
@@ -120,8 +123,8 @@ class Echo:
             self._said.append((self._number, self._heard.popleft()))
 
     def receive(self, after: int, limit: int) -> Batch:
-        """What was said after that number, at most ``limit`` frames. Having asked for more says that what came
-        before was read: it is let go.
+        """What was said after that number, at most ``limit`` frames. Whoever asks for what comes after has read
+        what came before: it is let go.
         """
         while self._said and self._said[0][0] <= after:
             self._said.popleft()
