@@ -83,29 +83,27 @@ class Echo:
         if frame.epoch != self.epoch:
             self.fenced += 1
             return "fenced"
+        self._last_s = now_s
         if len(frame.data) > min(self._law.inward.size_bytes, self._law.outward.size_bytes):
             self._lost += 1  # nothing would ever make room for it
             return "taken"
-        if not self._has_room(self._law.inward, [*self._heard, frame.data]):
-            match self._law.inward.drop:
-                case "block":
-                    return "full"
-                case "newest":
-                    self._lost += 1
-                    return "taken"
-                case "close":
-                    self.closed = Closed("overflow")
-                    return "closed"
-                case "oldest":
-                    self._make_room(frame.data)
-        self._last_s = now_s
-        self._heard.append(frame.data)
-        return "taken"
+        return self._taken(frame.data)
 
-    def _make_room(self, data: bytes) -> None:
-        while self._heard and not self._has_room(self._law.inward, [*self._heard, data]):
-            self._heard.popleft()
-            self._lost += 1
+    def _taken(self, data: bytes) -> Literal["taken", "full", "closed"]:
+        drop = self._law.inward.drop
+        if self._has_room(self._law.inward, [*self._heard, data]) or drop == "oldest":
+            while not self._has_room(self._law.inward, [*self._heard, data]):
+                self._heard.popleft()
+                self._lost += 1
+            self._heard.append(data)
+            return "taken"
+        if drop == "block":
+            return "full"
+        if drop == "close":
+            self.closed = Closed("overflow")
+            return "closed"
+        self._lost += 1
+        return "taken"
 
     def turn(self) -> None:
         """Let the far end answer what it has heard, as far as there is room for answers."""
@@ -123,8 +121,8 @@ class Echo:
             self._said.append((self._number, self._heard.popleft()))
 
     def receive(self, after: int, limit: int) -> Batch:
-        """What was said after that number, at most ``limit`` frames. Whoever asks for what comes after has read
-        what came before: it is let go.
+        """What was said after that number, at most ``limit`` frames. Whoever asks for it has read what came
+        before: that is let go.
         """
         while self._said and self._said[0][0] <= after:
             self._said.popleft()
