@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from reconciler.drivers import reading, sealing, sse, stating, streaming
+from reconciler.drivers import reading, sealing, sse, stating, streaming, turning
 from reconciler.drivers.asking import Call, Unsealable
 from reconciler.drivers.picking import at, count, parsed, text
 from reconciler.model.dialect import Operation, Profile
@@ -58,7 +58,7 @@ _KNOWN = frozenset(
 def facts(profile: Profile, model: str) -> ModelFacts:
     """What the profile states of the model."""
     operation = sealing.stated(profile, TURN)
-    found = stating.facts(profile, operation, model, ("output_config", "json_schema"))
+    found = turning.facts(profile, operation, model, ("output_config", "json_schema"))
     thinks = stating.takes(operation, "output_config", model) or stating.takes(operation, "thinking", model)
     return replace(found, think=thinks is not None)
 
@@ -107,7 +107,7 @@ def _tools(turn: Turn, operation: Operation) -> dict[str, object]:
             for one in turn.tools
         ]
     }
-    if choice := stating.chosen(operation, turn):
+    if choice := turning.chosen(operation, turn):
         _, named, name = choice.partition("tool:")
         fields["tool_choice"] = (
             {"type": "tool", "name": name} if named else {"type": _CHOICES.get(choice, "auto")}
@@ -184,7 +184,7 @@ def read(reply: Reply, call: Call, profile: Profile) -> CallOutcome:
     """What the answer to a call is."""
     if call.operation == COUNT:
         return _counted(reply, profile)
-    return _done(_read(reply, text(call.fields.get("model")), profile))
+    return turning.done(_read(reply, text(call.fields.get("model")), profile))
 
 
 def read_turn(reply: Reply, turn: Turn, profile: Profile) -> Answered | Rejected | Unknown:
@@ -201,15 +201,6 @@ def _counted(reply: Reply, profile: Profile) -> CallOutcome:
         return Unknown("the answer has no count", seen)
     tokens = count(body["input_tokens"])
     return Done({"inputTokens": tokens}, usage=Usage(input_tokens=tokens), seen=seen)
-
-
-def _done(outcome: Answered | Rejected | Unknown) -> CallOutcome:
-    if not isinstance(outcome, Answered):
-        return outcome
-    turn = outcome.turn
-    wishes = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in turn.tools]
-    result: dict[str, object] = {"text": turn.text, "finish": turn.finish, "toolCalls": wishes}
-    return Done(result, (), turn.usage, turn.model, outcome.warnings, outcome.seen)
 
 
 def _read(reply: Reply, model: str, profile: Profile) -> Answered | Rejected | Unknown:
@@ -280,10 +271,10 @@ def _usage(found: object) -> Usage:
     )
 
 
-def decoder(head: Reply, call: Call, profile: Profile) -> "Streamed | None":
+def decoder(head: Reply, call: Call, profile: Profile) -> "turning.Streamed | None":
     """What reads the streamed answer to a call; None where it is no stream."""
     inner = _decoder(head, text(call.fields.get("model")), profile, call.operation)
-    return None if inner is None else Streamed(inner)
+    return None if inner is None else turning.Streamed(inner)
 
 
 def turn_decoder(head: Reply, turn: Turn, profile: Profile) -> "Streaming | None":
@@ -423,18 +414,3 @@ class Streaming:
     def _fail(self, cause: str) -> list[Event]:
         self._failed = Unknown(cause, reading.seen(self._head, self._profile))
         return []
-
-
-class Streamed:
-    """The same, for a call: its end is a call's outcome."""
-
-    def __init__(self, inner: Streaming) -> None:
-        self._inner = inner
-
-    def feed(self, data: bytes) -> tuple[Event, ...]:
-        """The events that these bytes complete."""
-        return self._inner.feed(data)
-
-    def close(self) -> CallOutcome:
-        """What the whole stream was."""
-        return _done(self._inner.close())

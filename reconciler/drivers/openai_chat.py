@@ -9,11 +9,11 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.drivers import reading, sealing, sse, stating, streaming
+from reconciler.drivers import reading, sealing, sse, stating, streaming, turning
 from reconciler.drivers.asking import Call, Unsealable
 from reconciler.drivers.picking import at, count, parsed, records, text
 from reconciler.model.dialect import Operation, Profile
-from reconciler.model.outcome import CallOutcome, Done, Rejected, Unknown, Usage
+from reconciler.model.outcome import CallOutcome, Rejected, Unknown, Usage
 from reconciler.model.sealed import Reply, Sealed
 from reconciler.model.turns import (
     Answered,
@@ -50,7 +50,7 @@ _MOST_TOOLS = 1024  # wishes of one answer; more are no answer
 def facts(profile: Profile, model: str) -> ModelFacts:
     """What the profile states of the model."""
     operation = sealing.stated(profile, TURN)
-    found = stating.facts(profile, operation, model, ("response_format", "json_schema"))
+    found = turning.facts(profile, operation, model, ("response_format", "json_schema"))
     thinks = stating.takes(operation, "reasoning_effort", model) is not None
     parallel = found.tools and stating.takes(operation, "parallel_tool_calls", model) is not None
     return replace(found, parallel_tools=parallel, think=thinks)
@@ -67,7 +67,7 @@ def call_of(turn: Turn, call_id: str, profile: Profile, base: str | None) -> Cal
     fields: dict[str, object] = {"model": turn.model}
     fields["messages"] = [
         one
-        for role, message in stating.roles(operation, turn)
+        for role, message in turning.roles(operation, turn)
         for one in _sent(role, message, profile, operation)
     ]
     fields |= _settings(turn, operation) | _tools(turn, operation) | _format(turn, operation)
@@ -107,7 +107,7 @@ def _tools(turn: Turn, operation: Operation) -> dict[str, object]:
             for one in turn.tools
         ]
     }
-    if choice := stating.chosen(operation, turn):
+    if choice := turning.chosen(operation, turn):
         _, named, name = choice.partition("tool:")
         fields["tool_choice"] = {"type": "function", "function": {"name": name}} if named else choice
     return fields
@@ -164,23 +164,12 @@ def _part(part: Text | Image | Sound, profile: Profile, operation: Operation) ->
 
 def read(reply: Reply, call: Call, profile: Profile) -> CallOutcome:
     """What the answer to a call is; its result is that of ``as_result``."""
-    return _done(_read(reply, text(call.fields.get("model")), profile))
+    return turning.done(_read(reply, text(call.fields.get("model")), profile))
 
 
 def read_turn(reply: Reply, turn: Turn, profile: Profile) -> Answered | Rejected | Unknown:
     """What the answer to a turn is."""
     return _read(reply, turn.model, profile)
-
-
-def _done(outcome: Answered | Rejected | Unknown) -> CallOutcome:
-    if not isinstance(outcome, Answered):
-        return outcome
-    turn = outcome.turn
-    wishes = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in turn.tools]
-    result: dict[str, object] = {"text": turn.text, "finish": turn.finish, "toolCalls": wishes}
-    if turn.refusal:
-        result["refusal"] = turn.refusal
-    return Done(result, (), turn.usage, turn.model, outcome.warnings, outcome.seen)
 
 
 def _read(reply: Reply, model: str, profile: Profile) -> Answered | Rejected | Unknown:
@@ -234,22 +223,22 @@ def _usage(found: object) -> Usage:
     )
 
 
-def decoder(head: Reply, call: Call, profile: Profile) -> "Streamed | None":
+def decoder(head: Reply, call: Call, profile: Profile) -> turning.Streamed | None:
     """What reads the streamed answer to a call; None where it is no stream."""
-    return _decoder(head, text(call.fields.get("model")), profile, call.operation)
+    inner = _decoder(head, text(call.fields.get("model")), profile, call.operation)
+    return None if inner is None else turning.Streamed(inner)
 
 
 def turn_decoder(head: Reply, turn: Turn, profile: Profile) -> "Streaming | None":
     """What reads the streamed answer to a turn; None where it is no stream."""
-    found = _decoder(head, turn.model, profile, TURN)
-    return None if found is None else found.inner
+    return _decoder(head, turn.model, profile, TURN)
 
 
-def _decoder(head: Reply, model: str, profile: Profile, name: str) -> "Streamed | None":
+def _decoder(head: Reply, model: str, profile: Profile, name: str) -> "Streaming | None":
     operation = profile.operation(name)
     if operation is None or not streaming.streams(head, operation):
         return None
-    return Streamed(Streaming(head, model, profile, operation))
+    return Streaming(head, model, profile, operation)
 
 
 @dataclass(slots=True)
@@ -376,18 +365,3 @@ class Streaming:
     def _fail(self, cause: str) -> list[Event]:
         self._failed = Unknown(cause, reading.seen(self._head, self._profile))
         return []
-
-
-class Streamed:
-    """The same, for a call: its end is a call's outcome."""
-
-    def __init__(self, inner: Streaming) -> None:
-        self.inner = inner
-
-    def feed(self, data: bytes) -> tuple[Event, ...]:
-        """The events that these bytes complete."""
-        return self.inner.feed(data)
-
-    def close(self) -> CallOutcome:
-        """What the whole stream was."""
-        return _done(self.inner.close())

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from reconciler.drivers.asking import Unsealable
 from reconciler.model.dialect import FieldFact, Operation, Profile
-from reconciler.model.turns import Message, ModelFacts, Turn
 
 
 def takes(operation: Operation, name: str, model: str) -> FieldFact | None:
@@ -59,41 +58,3 @@ def shown(profile: Profile, operation: Operation, media_type: str) -> None:
     """Unsealable where the operation takes nothing of this media type."""
     if media_type not in media_in(profile, operation, media_type.partition("/")[0]):
         raise Unsealable(f"media.in:{media_type}")
-
-
-def facts(profile: Profile, operation: Operation, model: str, schema_in: tuple[str, str]) -> ModelFacts:
-    """What is stated of a language model. ``schema_in`` is the field and type of an answer's schema."""
-    field, word = schema_in
-    return ModelFacts(
-        vision=any(media_in(profile, operation, "image")),
-        audio_in=any(media_in(profile, operation, "audio")),
-        tools=takes(operation, "tools", model) is not None,
-        parallel_tools=takes(operation, "tools", model) is not None,
-        json_schema=typed(takes(operation, field, model), word),
-        stream=operation.stream.meaning == "token-deltas",
-        max_input_tokens=profile.limits.max_input_tokens,
-        max_output_tokens=profile.limits.max_output_tokens,
-    )
-
-
-def chosen(operation: Operation, turn: Turn) -> str:
-    """Which tools may be asked for; "" where nothing is said of it. ``auto`` is what a server does anyway."""
-    if turn.tool_choice == "auto" and takes(operation, "tool_choice", turn.model) is None:
-        return ""
-    if turn.tool_choice:
-        asked(operation, "tool_choice", turn.model)
-    return turn.tool_choice
-
-
-def roles(operation: Operation, turn: Turn) -> Iterator[tuple[str, Message]]:
-    """The messages, each with the role that it is sent under: a developer's words are the system's where the
-    server knows no developers.
-    """
-    fact = asked(operation, "messages", turn.model)
-    for message in turn.messages:
-        role: str = message.role
-        if fact.roles is not None and role not in fact.roles:
-            if role != "developer" or "system" not in fact.roles:
-                raise Unsealable(f"field.messages.roles.{role}")
-            role = "system"
-        yield role, message
