@@ -32,11 +32,14 @@ from reconciler.model.identity import Edited, laid_over, moved
 from reconciler.model.inventory import Inventory, Layer, LockEntry, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span, in_order
-from reconciler.model.resources import Agent, Binding, Connector, Interface, Record
+from reconciler.model.resources import Agent, Binding, Connector, Interface, Profile, Record
 
 __all__ = ["Admission", "Selected", "Surroundings", "admit"]
 
-_ORDER = (Kind.CONFIG, Kind.INTERFACE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJECT, Kind.AGENT, Kind.POLICY)
+_ORDER = (
+    Kind.CONFIG, Kind.INTERFACE, Kind.DIALECT, Kind.PROFILE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJECT,
+    Kind.AGENT, Kind.POLICY,
+)  # fmt: skip
 _NOWHERE = Surroundings()
 
 Resources = Mapping[ObjectRef, Resource[Record]]
@@ -434,8 +437,11 @@ def _rests_on(form: Resource[Record]) -> Iterable[ObjectRef]:
             return (ObjectRef(Kind.PROJECT, name),)
         case Binding(connector=str(name)):
             return (ObjectRef(Kind.CONNECTOR, name),)
-        case Connector(implements=versions):
-            return [ObjectRef(Kind.INTERFACE, version) for version in versions]
+        case Connector(implements=versions, profiles=names):
+            spoken = [ObjectRef(Kind.PROFILE, name) for name in names]
+            return [*spoken, *(ObjectRef(Kind.INTERFACE, version) for version in versions)]
+        case Profile():
+            return (ObjectRef(Kind.DIALECT, form.spec.identity.dialect),)
         case _:
             return ()
 

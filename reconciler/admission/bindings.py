@@ -7,6 +7,7 @@ does not know is refused with the nearest key that it does, for a misspelt setti
 import posixpath
 from collections.abc import Iterator
 
+from reconciler.admission import dialects
 from reconciler.admission.models import models_are_listed_once, some_tool_takes_a_model
 from reconciler.admission.scopes import holds, overlaps
 from reconciler.admission.shadows import shadow_answers_the_same, shadow_is_another_binding
@@ -218,6 +219,7 @@ RULES = (
     pinned_digest_is_the_connectors,
     models_are_listed_once,
     some_tool_takes_a_model,
+    *dialects.BINDING_RULES,
     shadow_is_another_binding,
     shadow_answers_the_same,
     smoke_cases_are_known_and_do_nothing,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from reconciler.admission import commands, companions, mappings, slots
+from reconciler.admission import commands, companions, dialects, mappings, slots
 from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, inside, nearest, whole_path
 from reconciler.model import hosts
@@ -242,6 +242,7 @@ RULES = (
     address_names_a_server,
     *commands.RULES,
     *mappings.RULES,
+    *dialects.RULES,
     *slots.RULES,
     *companions.RULES,
 )

@@ -13,10 +13,11 @@ import orjson
 import rfc8785
 
 from reconciler.admission.view import View, inside, whole_path
+from reconciler.config.lock import folder
 from reconciler.model.inventory import Inventory, Lock, LockEntry, Resource
 from reconciler.model.names import InterfaceRef
 from reconciler.model.problems import Problem, Severity, Span, listed, quoted
-from reconciler.model.resources import Interface, Record
+from reconciler.model.resources import Interface, Profile, Record
 
 
 def entry(resource: Resource[Interface], reviewer: str, date: str) -> LockEntry:
@@ -32,6 +33,11 @@ def entry(resource: Resource[Interface], reviewer: str, date: str) -> LockEntry:
         published=date,
         files=tuple(sorted((path, _sha256(data)) for path, data in inside(resource).items())),
     )
+
+
+def profile_entry(resource: Resource[Profile], reviewer: str, date: str) -> LockEntry:
+    """What ``handler lock add`` writes for a profile: the digest of its facts."""
+    return LockEntry(resource.ref.name, f"sha256:{resource.digest}", "", reviewer, date)
 
 
 def model_digest(resource: Resource[Interface]) -> str:
@@ -84,13 +90,14 @@ def locks_name_what_is_there(inventory: Inventory) -> Iterator[Problem]:
     """A warning for each entry of a lock whose version is gone: a published version should stay."""
     for layer, lock in inventory.locks.items():
         for version in sorted(lock.entries):
-            if (layer, f"interfaces/{version}/interface.toml") in inventory.sources:
+            home, manifest = folder(version), "profile.toml" if "@" in version else "interface.toml"
+            if (layer, f"{home}{manifest}") in inventory.sources:
                 continue
             yield Problem(
                 code="I302",
-                what=f"handler.lock lists {version}, which is not in interfaces/",
+                what=f"handler.lock lists {version}, which is not in {home.partition('/')[0]}/",
                 why="a published version stays, so that whoever relies on it can still be served",
-                mend=f"restore interfaces/{version}/ from version control, or delete its entry",
+                mend=f"restore {home} from version control, or delete its entry",
                 at=Span("handler.lock", lock.entries[version].line, 1),
                 severity=Severity.WARNING,
                 reason="UnresolvedReference",
@@ -104,17 +111,25 @@ def entries_that_changed(then: Lock, now: Lock, since: str) -> Iterator[Problem]
         same = there is not None and _promise(there) == _promise(was)
         same = same and there is not None and (not was.files or was.files == there.files)
         if not same:
-            version = InterfaceRef.parse(ref)
             yield Problem(
                 code="I303",
                 what=f"{ref} was published at {quoted(since)}, and its entry is "
                 + ("gone" if there is None else "another now"),
                 why="a published version stays as it was: agents rely on every byte of it",
                 mend="take the entry and the folder from version control, "
-                f"and publish the change as interfaces/{version.name}/v{version.version + 1}",
+                f"and publish the change as {_following(ref)}",
                 at=Span("handler.lock", there.line, 1) if there else Span("handler.lock"),
                 reason="FrozenModified",
             )
+
+
+def _following(ref: str) -> str:
+    """Where the next version of something published lies."""
+    if "@" in ref:
+        name, _, revision = ref.partition("@")
+        return f"profiles/{name}/{int(revision) + 1}"
+    version = InterfaceRef.parse(ref)
+    return f"interfaces/{version.name}/v{version.version + 1}"
 
 
 def _promise(entry: LockEntry) -> tuple[str, ...]:

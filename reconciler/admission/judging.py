@@ -7,9 +7,19 @@ contract, an agent what it selects.
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from reconciler.admission import absent, agents, bindings, interfaces, kinds, policies, sources, wiring
+from reconciler.admission import (
+    absent,
+    agents,
+    bindings,
+    interfaces,
+    kinds,
+    policies,
+    profiles,
+    sources,
+    wiring,
+)
 from reconciler.admission.selection import Selected
-from reconciler.admission.view import View, enough
+from reconciler.admission.view import Rule, View, enough
 from reconciler.model.contract import Contract
 from reconciler.model.inventory import Resource
 from reconciler.model.policies import EgressPolicy
@@ -19,13 +29,17 @@ from reconciler.model.resources import (
     Binding,
     Config,
     Connector,
+    Dialect,
     Interface,
+    Profile,
     Project,
     Record,
 )
 
-_RULES: Mapping[type[Record], tuple[Any, ...]] = {
+_RULES: Mapping[type[Record], tuple[Rule[Any], ...]] = {
     Config: sources.RULES,
+    Dialect: profiles.DIALECT_RULES,
+    Profile: profiles.RULES,
     Connector: kinds.RULES,
     Binding: bindings.RULES,
     Project: wiring.PROJECT_RULES,

@@ -41,6 +41,11 @@ def _is_wrapped(connector: Resource[Connector]) -> bool:
     )
 
 
+def _is_mapped(connector: Resource[Connector]) -> bool:
+    """Whether its tools are told by tables: what is wrapped, and what has no code at all."""
+    return connector.spec.runtime == "dialect" or _is_wrapped(connector)
+
+
 def tools_are_covered(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """Each tool of each implemented version has its table, and no table is of another tool."""
     if not _is_wrapped(connector):
@@ -65,7 +70,7 @@ def tools_are_covered(view: View, connector: Resource[Connector]) -> Iterator[Pr
 
 def expressions_run(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """Each ``input`` and ``output`` is JMESPath of known functions; the keys of dialects stay away."""
-    if not _is_wrapped(connector):
+    if not _is_mapped(connector):
         return
     for name, mapping in connector.spec.tool.items():
         for key in _SHAPES:
@@ -77,7 +82,8 @@ def expressions_run(view: View, connector: Resource[Connector]) -> Iterator[Prob
                     "write one like '{pages: [{text: text}]}'",
                 )
                 yield problem(connector, ("tool", name, key), "C221", words)
-        yield from _of_dialects(connector, name, mapping)
+        if _is_wrapped(connector):
+            yield from _of_dialects(connector, name, mapping)
 
 
 def _of_dialects(connector: Resource[Connector], name: str, mapping: ToolMapping) -> Iterator[Problem]:
@@ -121,7 +127,7 @@ def _unknown(connector: Resource[Connector], path: Path, word: str, known: Colle
 
 def errors_are_listed(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
     """A code that an error becomes is one that the interface lists, or ``unavailable``."""
-    if not _is_wrapped(connector):
+    if not _is_mapped(connector):
         return
     known = _tools(view, connector)
     for name, mapping in connector.spec.tool.items():

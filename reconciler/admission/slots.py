@@ -90,7 +90,9 @@ def headers_are_its_own(view: View, connector: Resource[Connector]) -> Iterator[
                 "name another header",
             )
             yield problem(connector, path, "C233", words)
-        elif not (connector.spec.egress or connector.spec.url or _opens(connector)):
+        elif not (
+            connector.spec.egress or connector.spec.url or connector.spec.profiles or _opens(connector)
+        ):
             why = "a header is added to what is sent to the hosts of egress"
             mend = 'write egress = ["api.example.com:443"], with the vendor\'s host'
             yield problem(connector, path, "C234", Words("egress is empty", why, mend))

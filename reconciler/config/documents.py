@@ -31,13 +31,26 @@ class LockedVersion(Document):
     """`sha256:…` of each of its files, by path: so that what changed can be named."""
 
 
+class LockedProfile(Document):
+    """A published profile: its facts never change."""
+
+    digest: str
+    """`sha256:…` over RFC 8785 of its table: of the facts, not of how they are laid out."""
+    reviewed_by: str
+    """Who read them."""
+    published: str
+    """The day it was locked, as YYYY-MM-DD."""
+
+
 class LockFile(Document):
-    """Digests of every published interface version: `handler.lock`, written by `handler lock add`."""
+    """Digests of all that is published: `handler.lock`, written by `handler lock add`."""
 
     api_version: Literal["handler.lock/v1"]
     """The format of this file."""
     interfaces: dict[str, LockedVersion] = Field(default_factory=dict)
     """The published versions, by name: `ocr/v1`."""
+    profiles: dict[str, LockedProfile] = Field(default_factory=dict)
+    """The published profiles, by name and revision: `openai-images.gpt-image-2@1`."""
 
 
 class Event(Document):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from reconciler.config import leaks, places, shape, toml
+from reconciler.config import leaks, places, profiles, shape, toml
 from reconciler.config.codes import CODES
 from reconciler.config.paths import Home, shown
 from reconciler.config.paths import shape as shape_of
@@ -23,14 +23,14 @@ from reconciler.model.names import (
     ObjectRef,
     name_fault,
 )
-from reconciler.model.problems import Problem, Severity, Span, quoted
+from reconciler.model.problems import Path, Problem, Severity, Span, quoted
 from reconciler.model.recipes import folder_digest
 from reconciler.model.resources import KINDS, KindRow, Record
 
 _ROWS: Mapping[Kind, KindRow] = {row.kind: row for row in KINDS}
 _VERSION = re.compile(r"v([1-9][0-9]{0,5})")
 _NOTHING: frozenset[str] = frozenset()
-EVIDENCE = "evidence/"  # in a connector's folder
+EVIDENCE = "evidence/"  # in the folder of a connector or a profile
 _NO_FILE = "S218"
 _MAX_SHOWN_NAME = 100  # a name beyond it is no name of an object, and gets no status of its own
 
@@ -133,6 +133,8 @@ def _name_problem(home: Home, ref: ObjectRef | None) -> Problem | None:
 
 
 def _name_fault(home: Home) -> str | None:
+    if home.kind in (Kind.PROFILE, Kind.DIALECT):
+        return profiles.name_fault(home.name)
     if home.kind is not Kind.INTERFACE:
         return name_fault(home.name)
     name, _, version = home.name.partition("/")
@@ -186,24 +188,34 @@ def _read(layer: Layer, home: Home, tree: Tree, paths: list[str]) -> Unit:
         found = shape.problems(Subject(row, home.key, ref, values, given))
         return Unit(home.key, ref, problems=tuple(_placed(found, data)))
     cut = len(home.folder) + 1 if home.folder else home.key.rfind("/") + 1
-    if home.kind is Kind.CONNECTOR:  # what was found out about it is no part of it
+    if home.kind is Kind.PROFILE and (odd := tuple(profiles.odd_values(values))):
+        unfit = tuple(Problem(*words, Span(home.key), path, about=ref) for path, words in odd)
+        return Unit(home.key, ref, problems=tuple(_placed(unfit, data)))
+    if home.kind in (Kind.CONNECTOR, Kind.PROFILE):  # what was found out about it is no part of it
         paths = [path for path in paths if not path.startswith(EVIDENCE, cut)]
     files = {path[cut:]: tree.files[path] for path in paths}
     executable = _NOTHING
     if tree.executable:
         executable = frozenset(path[cut:] for path in paths if path in tree.executable)
-    digest = folder_digest(files, executable)
+    is_profile = home.kind is Kind.PROFILE  # its facts are what it is, whatever stands around them
+    digest = profiles.digest(values) if is_profile else folder_digest(files, executable)
     return Unit(home.key, ref, Resource(ref, layer, home.key, digest, spec, files, executable))
 
 
-def _given(home: Home) -> Mapping[str, object]:
+def _given(home: Home) -> Mapping[Path, object]:
     """What the path says of the keys."""
     if home.kind in (Kind.CONFIG, Kind.POLICY):
         return {}
     if home.kind is Kind.INTERFACE:
         name, _, version = home.name.partition("/v")
-        return {"name": name, "version": int(version)}
-    return {"name": home.name}
+        return {("name",): name, ("version",): int(version)}
+    if home.kind is Kind.PROFILE:
+        name, _, version = home.name.partition("@")
+        return {("profile", "id"): name, ("profile", "revision"): int(version)}
+    if home.kind is Kind.DIALECT:
+        name, _, version = home.name.partition("@")
+        return {("name",): name, ("version",): int(version)}
+    return {("name",): home.name}
 
 
 def _placed(problems: tuple[Problem, ...], data: bytes) -> Iterator[Problem]:

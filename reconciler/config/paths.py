@@ -16,7 +16,7 @@ from reconciler.model.resources import KINDS
 
 LOCK = "handler.lock"
 CONFIG_FILE = "handler.toml"
-NOT_BUILT = frozenset({"chains", "policies", "addons", "profiles"})
+NOT_BUILT = frozenset({"chains", "policies", "addons"})
 
 # In any part of a path: dot-files, what editors, merges and interpreters leave, what package managers fetch.
 _PASSED_OVER = re.compile(
@@ -104,7 +104,8 @@ def _inside(path: str, parts: list[str]) -> Home:
         kind, depth, manifest = _DEEP[top]
         if len(parts) > depth:
             folder = "/".join(parts[:depth])
-            return Home(Owner.OBJECT, f"{folder}/{manifest}", kind, "/".join(parts[1:depth]), folder)
+            joint = "@" if kind is Kind.PROFILE else "/"  # openai-chat.gpt-5@1, ocr/v1
+            return Home(Owner.OBJECT, f"{folder}/{manifest}", kind, joint.join(parts[1:depth]), folder)
     if _BESIDE.match(parts[-1]):
         return Home(Owner.PASSED_OVER, "")
     return Home(Owner.NOBODY, path)

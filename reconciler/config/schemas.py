@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from reconciler.model import policies, resources, settings
+from reconciler.model import dialect, policies, register, resources, settings
 from reconciler.model.forms import Record
 from reconciler.model.problems import Path
 from reconciler.model.resources import KINDS
@@ -32,9 +32,11 @@ def render() -> Mapping[str, str]:
     models = {row.kind.value: (row.api_version, row.model) for row in KINDS} | documents.DOCUMENTS
     written = (documents, objectfile, statuses, moves, differences, capabilities, evidence)
     descriptions = _descriptions((resources, settings, policies, *written))
+    apart = {kind.__name__: _descriptions((kind,)) for kind in (dialect, register)}  # some names are both's
     rendered = {}
     for name, (title, model) in sorted(models.items()):
-        whole = _described(schema_of(model), descriptions[model.__name__], descriptions)
+        texts = {**descriptions, **apart.get(model.__module__, {})}
+        whole = _described(schema_of(model), texts[model.__name__], texts)
         text = json.dumps({"$schema": _DIALECT, "title": title, **whole}, indent=2, ensure_ascii=False)
         rendered[f"{name}.schema.json"] = f"{text}\n"
     return rendered

@@ -11,7 +11,7 @@ from reconciler.config import words
 from reconciler.config.codes import BOTH_OR_NEITHER, REFERENCE_FORM, TOO_MANY
 from reconciler.config.words import Subject
 from reconciler.model.names import Kind
-from reconciler.model.problems import Problem, Span, key_path, listed, quoted
+from reconciler.model.problems import Path, Problem, Span, key_path, listed, quoted
 from reconciler.model.resources import Binding, KindRow, Record, SecretReference
 
 MAX_TOLD = 50  # problems of one file; whoever has more needs another tool first
@@ -19,7 +19,7 @@ MAX_TOLD = 50  # problems of one file; whoever has more needs another tool first
 _FORMS = tuple(SecretReference.aliases.values())
 
 
-def sound(row: KindRow, values: Mapping[str, Any], given: Mapping[str, object]) -> Record | None:
+def sound(row: KindRow, values: Mapping[str, Any], given: Mapping[Path, object]) -> Record | None:
     """The record of values that are right, or None: the short way, since most files are right."""
     try:
         spec = row.model.model_validate(values)
@@ -30,7 +30,7 @@ def sound(row: KindRow, values: Mapping[str, Any], given: Mapping[str, object]) 
             return None
         if any(_forms(reference) != 1 for reference in spec.secrets.values()):
             return None
-    return spec if all(values.get(key, value) == value for key, value in given.items()) else None
+    return spec if all(words.found(values, path, value) == value for path, value in given.items()) else None
 
 
 def _forms(reference: SecretReference) -> int:
@@ -80,13 +80,13 @@ def _across(subject: Subject) -> Iterator[Problem]:
 
 
 def _values_are_what_the_path_says(subject: Subject) -> Iterator[Problem]:
-    for key, given in subject.given.items():
-        value = subject.values.get(key, given)
+    for path, given in subject.given.items():
+        value, key = words.found(subject.values, path, given), path[-1]
         if type(value) is type(given) and value != given:
             what = f"{key} is {quoted(value)}, and the path says {quoted(given)}"
             why = f"the path of {subject.noun} gives its {key}, so that no two files can claim one"
             mend = f"write {key} = {words.literal(given)}, or move the file"
-            yield subject.problem(subject.codes.wrong_name, (what, why, mend), (key,))
+            yield subject.problem(subject.codes.wrong_name, (what, why, mend), path)
 
 
 def _a_binding_names_one_connector_or_one_addon(subject: Subject) -> Iterator[Problem]:

@@ -62,7 +62,7 @@ class Subject:
     file: str
     about: ObjectRef | None
     values: Mapping[str, Any]
-    given: Mapping[str, object]  # keys whose value the path gives
+    given: Mapping[Path, object]  # keys whose value the path gives
 
     @property
     def codes(self) -> Codes:
@@ -103,6 +103,16 @@ def told(fault: Fault, subject: Subject, nearest: str | None) -> Problem:
     if fault.word == "missing":
         return subject.problem(codes.missing_key, missing(fault.path, subject), fault.path)
     return subject.problem(codes.wrong_value, _wrong(fault, subject), fault.path, on_key=fault.on_key)
+
+
+def found(values: Mapping[str, Any], path: Path, usual: object) -> object:
+    """What stands at a path; the usual value where nothing does."""
+    here: Any = values
+    for part in path:
+        if not isinstance(here, Mapping) or part not in here:
+            return usual
+        here = here[part]
+    return here
 
 
 def literal(value: object) -> str:
@@ -339,8 +349,8 @@ def _bounds(node: schemas.Schema) -> str:
 
 def _example(subject: Subject, path: Path) -> Any:
     """A value that would be right at a path: what the path of the file gives, or the schema shows."""
-    if len(path) == 1 and path[0] in subject.given:
-        return subject.given[str(path[0])]
+    if path in subject.given:
+        return subject.given[path]
     for node in _nodes(subject, path):
         for candidate in (*_fixed(node), *node.get("examples", ()), node.get("default")):
             if candidate is not None and candidate != "" and candidate != []:
@@ -354,7 +364,7 @@ def _alike(subject: Subject, path: Path) -> str | None:
     shown = [
         one for node in _nodes(subject, path) for one in node.get("examples", ()) if isinstance(one, str)
     ]
-    if _private(path) or not isinstance(value, str) or (len(path) == 1 and path[0] in subject.given):
+    if _private(path) or not isinstance(value, str) or path in subject.given:
         return None
     return max(
         shown, key=lambda one: difflib.SequenceMatcher(None, one, value[:_COMPARED]).ratio(), default=None

@@ -19,7 +19,7 @@ from reconciler.control.batches import Batch, Kept, Note
 from reconciler.control.seals import Seals
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Layer, Resource, Tree
-from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.names import PUBLISHED, ObjectRef, locked_object
 from reconciler.model.resources import Record
 
 _FILE = "journal"
@@ -142,17 +142,17 @@ class Admitted:
         return changes
 
     def _lock(self, admission: Admission) -> Kept | None:
-        """The lock under which these forms were admitted: not the newest where an interface keeps its last
-        form.
+        """The lock under which these forms were admitted: not the newest where what is published keeps its
+        last form.
         """
         for ref in admission.retained:
             form = admission.in_force.get(ref)
-            if ref.kind is Kind.INTERFACE and form is not None and form.layer is Layer.CONFIG:
+            if ref.kind in PUBLISHED and form is not None and form.layer is Layer.CONFIG:
                 return self._files.get(_LOCK)
         inventory = admission.inventory
         files, own = inventory.trees[Layer.CONFIG].files, inventory.locks.get(Layer.CONFIG)
         for name in own.entries if own else ():
-            form = admission.in_force.get(ObjectRef(Kind.INTERFACE, name))
+            form = admission.in_force.get(locked_object(name))
             if own and form is not None and form.layer is Layer.CONFIG and form.file not in files:
                 return Kept(lock.render(own).encode(), executable=False)  # held: removed, and in force
         data = files.get(_LOCK)

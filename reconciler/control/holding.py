@@ -14,7 +14,7 @@ from reconciler.control.flapping import Flapping
 from reconciler.control.withholding import Demands
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer, Lock
-from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.names import PUBLISHED, Kind, ObjectRef
 from reconciler.model.resources import Config
 from reconciler.model.settings import Prune
 from reconciler.model.status import Condition, Held
@@ -161,7 +161,7 @@ def held_in(inventory: Inventory, before: Admission, held: HeldBack) -> Inventor
     entries = dict(inventory.locks.get(Layer.CONFIG, Lock()).entries)
     published = before.inventory.locks.get(Layer.CONFIG, Lock()).entries
     for ref in held:
-        if ref.kind is Kind.INTERFACE and ref.name in published:
+        if ref.kind in PUBLISHED and ref.name in published:
             entries[ref.name] = published[ref.name]
     locks = {**inventory.locks, Layer.CONFIG: Lock(entries)}
     return replace(inventory, resources={**inventory.resources, **kept}, locks=locks)

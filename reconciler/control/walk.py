@@ -22,7 +22,8 @@ from typing import NamedTuple
 from reconciler.model.inventory import Fault
 
 FOLDERS = (
-    "addons", "agents", "bindings", "chains", "connectors", "interfaces", "policies", "profiles", "projects",
+    "addons", "agents", "bindings", "chains", "connectors", "dialects", "interfaces", "policies", "profiles",
+    "projects",
 )  # fmt: skip
 FILES = ("handler.toml", "handler.lock")
 

@@ -35,6 +35,7 @@ _OF = {
     "B": "a problem of a binding",
     "P": "a problem of a project",
     "A": "a problem of an agent",
+    "D": "a problem of a profile or a dialect",
     "S": "a problem of files and settings",
 }
 _INSIDE = re.compile(r" \((?:ruling [0-9]+|[SG][0-9]+)[^)]*\)|^S[0-9]+: ")  # pages that we alone have
@@ -54,6 +55,16 @@ _TOLD = {
         "waits for …",
         "what rests on a refused object is not admitted before it",
         "mend … first",
+    ),
+    "D106": (
+        "… has no canonical form",
+        "a profile is known by a digest of its facts, which all programs must read alike",
+        "write it as text, or as a number within 2^53",
+    ),
+    "D301": (
+        "… is published and states other facts now",
+        "what was found out about a profile is true of the facts that it had",
+        "restore the file from version control, or publish it as the next revision",
     ),
     "A224": (
         "waits for handler.lock",

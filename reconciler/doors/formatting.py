@@ -23,6 +23,7 @@ _FILES = (
     "agents/*.toml",
     "connectors/*/connector.toml",
     "interfaces/*/*/interface.toml",
+    "profiles/*/*/profile.toml",
     "interfaces/*/*/conformance/cases.toml",
 )
 _LOCK = "handler.lock"
@@ -101,7 +102,7 @@ def _is_ours(path: str) -> bool:
 
 def _frozen(tree: Tree) -> dict[str, str]:
     """The folders whose bytes a digest holds, each with why."""
-    found = {f"interfaces/{ref}/": f"{ref} is published" for ref in _published(tree)}
+    found = {lock.folder(ref): f"{ref} is published" for ref in _published(tree)}
     for path, data in tree.files.items():
         if not fnmatch.fnmatchcase(path, "bindings/*.toml") or b"connectorDigest" not in data:
             continue

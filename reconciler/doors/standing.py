@@ -29,6 +29,8 @@ KINDS = {
     "agent": "agent",
     "a": "agent",
     "config": "config",
+    "profile": "profile",
+    "dialect": "dialect",
     "instance": "instance",
     "inst": "instance",
 }

@@ -59,6 +59,20 @@ def admit(
     return (*within(profile, found, fields), *unmet(profile, operation, needs))
 
 
+def offering(profiles: Iterable[Profile], operation: str) -> tuple[Profile, ...]:
+    """The profiles that state an operation."""
+    return tuple(one for one in profiles if one.operation(operation) is not None)
+
+
+def selected(profiles: Iterable[Profile], operation: str, model: str) -> Profile | None:
+    """The one profile that answers an operation for an exact model: one that lists it, else one that leaves
+    its models to the binding. No family, no prefix, no fallback.
+    """
+    offered = offering(profiles, operation)
+    exact = [one for one in offered if model in one.identity.models]
+    return next(iter(exact or [one for one in offered if not one.identity.models]), None)
+
+
 def within(profile: Profile, operation: Operation, fields: Mapping[str, object]) -> Iterator[Unstated]:
     """What of the fields of one call is not stated, in the fields' order."""
     model = fields.get("model")
@@ -110,8 +124,9 @@ def _field(operation: Operation, name: str, value: object, model: object) -> Ite
 
 def _value(fact: FieldFact, value: object) -> str | None:
     """Why a value does not fit its field, as a clause; None when it does."""
-    if not _is(fact.type, value):
-        return f"is not of type {fact.type}"
+    kinds = (fact.type, *fact.also)
+    if not any(_is(kind, value) for kind in kinds):
+        return f"is not of type {' or '.join(kinds)}"
     items: Collection[object] = value if isinstance(value, list | tuple) else (value,)
     if fact.enum is not None and any(not _among(one, fact.enum) for one in items):
         return f"is not one of {_list(fact.enum)}"

@@ -93,11 +93,16 @@ class Transport(Record):
     """The header in which the server names a request."""
 
 
+JsonType = Literal["string", "integer", "number", "boolean", "object", "array", "file"]
+
+
 class FieldFact(Record):
     """One field that may be sent, and the values that it may have. A field without a table is refused."""
 
-    type: Literal["string", "integer", "number", "boolean", "object", "array", "file"]
+    type: JsonType
     """Its JSON type; `file` is a part of a multipart body."""
+    also: Seq[JsonType] = ()
+    """Other JSON types that it may have."""
     enum: Annotated[Seq[Scalar], Field(min_length=1)] | None = None
     """The only values; of an array, the only values of its items."""
     types: Annotated[Seq[str], Field(min_length=1)] | None = None
@@ -443,7 +448,7 @@ class Profile(Record):
     """How a request proves whose it is."""
     transport: Transport
     """Where requests go."""
-    operations: Annotated[Seq[Operation], Field(alias="operation", min_length=1)]
+    operations: Annotated[Seq[Operation], Field(alias="operation")]
     """The operations that the server offers."""
     media: Media = Media()
     """What goes in and comes out besides text."""

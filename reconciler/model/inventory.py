@@ -120,13 +120,13 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class LockEntry:
-    """A published interface version: digest of its folder, digest of what the model sees, who reviewed it,
-    when.
+    """A published interface version or profile: digest of its folder (of a profile, of its facts), digest of
+    what the model sees, who reviewed it, when.
     """
 
-    ref: str  # ocr/v1
+    ref: str  # ocr/v1, openai-images.gpt-image-2@1
     digest: str  # sha256:…
-    model_digest: str  # sha256:… over RFC 8785 of tools.json and the skill's text
+    model_digest: str  # sha256:… over RFC 8785 of tools.json and the skill's text; "" of a profile
     reviewed_by: str
     published: str  # ISO date
     line: int = 0
@@ -135,6 +135,6 @@ class LockEntry:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """One layer's ``handler.lock``, by interface version."""
+    """One layer's ``handler.lock``, by interface version or profile."""
 
     entries: Mapping[str, LockEntry] = field(default_factory=dict)

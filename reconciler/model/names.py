@@ -42,6 +42,8 @@ class Kind(Enum):
     AGENT = "agent"
     CONFIG = "config"
     POLICY = "policy"
+    PROFILE = "profile"
+    DIALECT = "dialect"
 
     __hash__ = object.__hash__  # one object a member: an Enum's own hash is Python code, and hot in a load
 
@@ -120,6 +122,14 @@ KIND_WORDS = {kind.value: kind for kind in Kind} | {
     "p": Kind.PROJECT,
     "a": Kind.AGENT,
 }
+
+
+PUBLISHED = frozenset({Kind.INTERFACE, Kind.PROFILE})  # the kinds that a lock can freeze
+
+
+def locked_object(entry: str) -> ObjectRef:
+    """What a lock's entry is about: ``ocr/v1`` an interface version, ``openai-chat.gpt-5@1`` a profile."""
+    return ObjectRef(Kind.PROFILE if "@" in entry else Kind.INTERFACE, entry)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -74,6 +74,7 @@ class Recipe:
     socket: str = ""  # absolute path of what is attached
     image: str = ""  # name@sha256:… of the OCI image that it is
     cassette: str = ""  # below the configuration: played back, or recorded by a connector that runs
+    profiles: tuple[tuple[str, str], ...] = ()  # id@revision and sha256 hex of its facts, as listed
     folders: tuple[tuple[str, str], ...] = ()  # a setting's key and the folder it names, as written, sorted
 
     def as_json(self) -> dict[str, Any]:
@@ -84,10 +85,11 @@ class Recipe:
         for name in ("cassette", "image", "socket"):
             if not value[name]:
                 del value[name]
-        if not self.folders:
-            del value["folders"]
-        else:
-            value["folders"] = [list(pair) for pair in self.folders]
+        for name in ("folders", "profiles"):
+            if not value[name]:
+                del value[name]
+            else:
+                value[name] = [list(pair) for pair in value[name]]
         value["settings"] = [list(pair) for pair in self.settings]
         value["secrets"] = [_use(use) for use in self.secrets]
         value["sandbox"] = {name: getattr(self.sandbox, name) for name in _FIELDS[SandboxPolicy]}
@@ -103,6 +105,7 @@ class Recipe:
             known[name] = tuple(known.get(name, ()))
         known["settings"] = tuple((key, text) for key, text in known["settings"])
         known["folders"] = tuple((key, path) for key, path in known.get("folders", ()))
+        known["profiles"] = tuple((ref, digest) for ref, digest in known.get("profiles", ()))
         known["secrets"] = tuple(
             SecretUse(**{**use, "reference": tuple(use["reference"])}) for use in known["secrets"]
         )

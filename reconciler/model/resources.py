@@ -11,6 +11,7 @@ under a key is its documentation: ``config.schemas`` puts it into the JSON Schem
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from reconciler.model.dialect import Profile as Profile  # noqa: PLC0414 - a kind like the others
 from reconciler.model.forms import Field
 from reconciler.model.names import Kind
 from reconciler.model.policies import EgressPolicy
@@ -33,6 +34,7 @@ from reconciler.model.records import (
     Variable,
 )
 from reconciler.model.records import Record as Record  # noqa: PLC0414 - part of this module's face
+from reconciler.model.register import Dialect as Dialect  # noqa: PLC0414 - a kind like the others
 from reconciler.model.settings import Config as Config  # noqa: PLC0414 - a kind like the others
 
 # interface
@@ -491,4 +493,6 @@ KINDS: tuple[KindRow, ...] = (
     KindRow(Kind.PROJECT, Project, "projects/<name>.toml"),
     KindRow(Kind.AGENT, Agent, "agents/<name>.toml"),
     KindRow(Kind.POLICY, EgressPolicy, "policies/egress.toml", "egress-policy"),
+    KindRow(Kind.PROFILE, Profile, "profiles/<name>/<N>/profile.toml", "dialect-profile"),
+    KindRow(Kind.DIALECT, Dialect, "dialects/<name>/dialect.toml"),
 )

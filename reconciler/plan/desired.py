@@ -17,7 +17,7 @@ from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem
 from reconciler.model.recipes import Pinned, Recipe
-from reconciler.model.resources import Agent, Binding, Connector, Interface, Record
+from reconciler.model.resources import Agent, Binding, Connector, Interface, Profile, Record
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.plan import making, routing
 
@@ -158,7 +158,8 @@ class _Run:
         connector = cast("Resource[Connector]", found)
         state, base = self._state(connector), self._base(connector)
         old = self._past.made.get(binding.ref.name)
-        if old and old.binding is binding and old.connector is connector and old.state == state:
+        same_code = old is not None and old.connector is connector and old.recipe.profiles == base.profiles
+        if old and same_code and old.binding is binding and old.state == state:
             made = old
         else:
             recipe = making.recipe(binding, base, state=state, kit=self._kit)
@@ -177,9 +178,17 @@ class _Run:
             self._bases.pop(old.connector, None)
 
     def _base(self, connector: Resource[Connector]) -> making.Base:
-        known = self._bases.get(connector) or self._past.bases.get(connector) or making.base(connector)
+        known = self._bases.get(connector) or self._past.bases.get(connector)
+        profiles = self._profiles(connector)
+        if known is None or known.profiles != making.spoken(profiles):
+            known = making.base(connector, profiles)
         self._bases[connector] = known
         return known
+
+    def _profiles(self, connector: Resource[Connector]) -> list[Resource[Profile]]:
+        """The profiles in force that a connector speaks by, as it lists them."""
+        found = (self._in_force(Kind.PROFILE, name) for name in dict.fromkeys(connector.spec.profiles))
+        return [cast("Resource[Profile]", one) for one in found if one is not None]
 
     def _state(self, connector: Resource[Connector]) -> str:
         """``session`` when one of its interfaces keeps state for a session."""
@@ -239,7 +248,7 @@ def _changed(before: Admission, after: Admission) -> tuple[set[str], set[str]] |
     refs = moved(before.in_force, after.in_force)
     if before.unusable is not after.unusable:
         refs |= before.unusable ^ after.unusable
-    if any(ref.kind in (Kind.INTERFACE, Kind.CONNECTOR) for ref in refs):
+    if any(ref.kind in (Kind.INTERFACE, Kind.CONNECTOR, Kind.PROFILE) for ref in refs):
         return None
     if before.contracts != after.contracts:
         return None

@@ -13,7 +13,7 @@ from typing import Literal
 from reconciler.admission.admit import Admission
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Layer, Lock, LockEntry, Resource
-from reconciler.model.names import InstanceName, Kind, ObjectRef
+from reconciler.model.names import PUBLISHED, InstanceName, Kind, ObjectRef, locked_object
 from reconciler.model.problems import Problem
 from reconciler.model.resources import Binding, Record
 from reconciler.model.routes import AgentRoutes, Route
@@ -125,10 +125,10 @@ class _Radius:
         names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         found |= {ObjectRef(Kind.BINDING, name) for name in names}
         found |= {ObjectRef(Kind.AGENT, name) for name in self._moved}
-        return found | {ObjectRef(Kind.INTERFACE, version) for version in self._relocked()}
+        return found | {locked_object(one) for one in self._relocked()}
 
     def _relocked(self) -> set[str]:
-        """The interface versions of which a lock says something else."""
+        """The interface versions and profiles of which a lock says something else."""
         before, after = self._sides
         found: set[str] = set()
         for layer in Layer:
@@ -137,7 +137,7 @@ class _Radius:
             found |= {
                 ref for ref in old.keys() | new.keys() if _sealed(old.get(ref)) != _sealed(new.get(ref))
             }
-        return found if before else found & {ref.name for ref in self._now if ref.kind is Kind.INTERFACE}
+        return found if before else found & {ref.name for ref in self._now if ref.kind in PUBLISHED}
 
     def _reached_by_what_they_use(self) -> dict[ObjectRef, set[str]]:
         found: dict[ObjectRef, set[str]] = {}
@@ -196,8 +196,8 @@ class _Radius:
     def _lock_fields(
         self, ref: ObjectRef, was: Resource[Record] | None, now: Resource[Record] | None
     ) -> Iterator[keys.Field]:
-        """What the lock says of an interface version, where that changed; an added version's is no change."""
-        if ref.kind is not Kind.INTERFACE or (was is None and now is not None):
+        """What the lock says of a version, where that changed; an added version's is no change."""
+        if ref.kind not in PUBLISHED or (was is None and now is not None):
             return
         for layer in Layer:
             old, new = (_lock(side, layer).entries.get(ref.name) for side in self._sides)

@@ -7,8 +7,10 @@ everything else makes a new one.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import orjson
 
 from reconciler.admission import connectors
 from reconciler.admission.view import inside
@@ -17,7 +19,7 @@ from reconciler.model.hosts import of_address
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
-from reconciler.model.resources import Binding, Connector, SecretReference, SecretSlot
+from reconciler.model.resources import Binding, Connector, Profile, SecretReference, SecretSlot
 
 _LOCK = "requirements.lock"  # what a python connector needs installed, hashed
 _FORMS = ("command", "file", "env", "keyring", "systemd", "age", "sops")
@@ -45,11 +47,20 @@ class Base:
     environment: str
     egress: tuple[str, ...]
     sandbox: SandboxPolicy
+    profiles: tuple[tuple[str, str], ...] = ()
 
 
-def base(connector: Resource[Connector]) -> Base:
-    """What a connector's instances share; ``code`` is its folder as they run it."""
+def spoken(profiles: Iterable[Resource[Profile]]) -> tuple[tuple[str, str], ...]:
+    """The profiles that a connector speaks by as a recipe names them: reference and digest of the facts."""
+    return tuple((one.ref.name, one.digest) for one in profiles)
+
+
+def base(connector: Resource[Connector], profiles: Sequence[Resource[Profile]] = ()) -> Base:
+    """What a connector's instances share; ``code`` is its folder as they run it, with the facts of its
+    profiles as ``profiles/ID@REVISION.json``.
+    """
     files = dict(inside(connector))
+    files |= {f"profiles/{one.ref.name}.json": _facts(one) for one in profiles}
     start = connector.file.rpartition("/")[0] + "/"
     executable = frozenset(path.removeprefix(start) for path in connector.executable)
     lock, needs = files.get(_LOCK), connector.spec.sandbox
@@ -59,7 +70,8 @@ def base(connector: Resource[Connector]) -> Base:
         runtime=connectors.runtime(connector) or "",
         entry=connectors.entry(connector),
         environment=hashlib.sha256(lock).hexdigest() if lock is not None else "",
-        egress=tuple(sorted(_reached(connector.spec))),
+        egress=tuple(sorted(_reached(connector.spec) | _origins(profiles))),
+        profiles=spoken(profiles),
         sandbox=SandboxPolicy(
             programs=tuple(sorted(needs.programs)),
             read=tuple(sorted(needs.read)),
@@ -126,6 +138,7 @@ def _recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Re
         command=offer.command or (),
         image=offer.image or "",
         socket=offer.socket or "",
+        profiles=of.profiles,
         folders=tuple(sorted((key, path) for key, form, path in _formed(spec, offer) if form == "folder")),
     )
 
@@ -174,6 +187,18 @@ def _reached(connector: Connector) -> set[str]:
     """What a connector lists, and the server that it is, where it is one elsewhere."""
     own = {str(of_address(connector.url))} if connector.url else set()
     return {*connector.egress, *own}
+
+
+def _origins(profiles: Iterable[Resource[Profile]]) -> set[str]:
+    """The servers that profiles name; one that leaves that to the binding names none."""
+    bases = {one.spec.transport.base for one in profiles} - {"binding"}
+    return {str(of_address(base)) for base in bases}
+
+
+def _facts(profile: Resource[Profile]) -> bytes:
+    """A profile's facts as JSON with the keys of its file: what ``Profile.model_validate_json`` reads."""
+    told = profile.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
 
 
 def _egress(listed: tuple[str, ...], binding: Binding, connector: Connector) -> tuple[str, ...]:

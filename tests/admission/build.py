@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from reconciler.admission import frozen
 from reconciler.admission.admit import Admission, Surroundings, admit
-from reconciler.config import paths
+from reconciler.config import paths, profiles
 from reconciler.model.inventory import Inventory, Layer, Lock, LockEntry, Resource, Tree
-from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.names import PUBLISHED, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity, Span
 from reconciler.model.recipes import folder_digest
 from reconciler.model.resources import KINDS, Record
@@ -93,8 +93,9 @@ def _objects(tree: Tree) -> Iterable[tuple[ObjectRef, str, dict[str, bytes]]]:
 
 def _resource(ref: ObjectRef, layer: Layer, file: str, files: dict[str, bytes]) -> Resource[Record]:
     data = files[file.rpartition("/")[2]]
-    spec = MODELS[ref.kind].model_validate(tomllib.loads(data.decode()))
-    return Resource(ref, layer, file, folder_digest(files), spec, files)
+    values = tomllib.loads(data.decode())
+    digest = profiles.digest(values) if ref.kind is Kind.PROFILE else folder_digest(files)
+    return Resource(ref, layer, file, digest, MODELS[ref.kind].model_validate(values), files)
 
 
 def _lock(
@@ -106,12 +107,14 @@ def _lock(
     entries = {}
     for resource in resources:
         published = layer is Layer.CATALOG or resource.ref.name in wanted
-        if resource.ref.kind is Kind.INTERFACE and resource.layer is layer and published:
+        if resource.ref.kind in PUBLISHED and resource.layer is layer and published:
             entries[resource.ref.name] = entry_of(resource)
     return Lock(entries)
 
 
 def entry_of(resource: Resource[Record]) -> LockEntry:
+    if resource.ref.kind is Kind.PROFILE:
+        return frozen.profile_entry(resource, "ada", "2026-11-30")  # type: ignore[arg-type]
     return frozen.entry(resource, "ada", "2026-11-30")  # type: ignore[arg-type]
 
 
