@@ -15,6 +15,7 @@ from reconciler.model.dialect import Profile as Profile  # noqa: PLC0414 - a kin
 from reconciler.model.forms import Field
 from reconciler.model.names import Kind
 from reconciler.model.policies import EgressPolicy
+from reconciler.model.profilewords import ProfileRef
 from reconciler.model.records import (
     Bytes,
     ErrorCode,
@@ -233,7 +234,7 @@ class Connector(Record):
     """The remote MCP server's address."""
     socket: str | None = None
     """The existing Unix socket of an attached connector."""
-    profiles: Seq[str] = ()
+    profiles: Seq[ProfileRef] = ()
     """The profiles that a dialect connector speaks by; operation and model select one."""
     reserve: Reserve = Reserve()
     """Capacity that is taken while it runs."""

@@ -115,6 +115,11 @@ def _bounds(recipe: Recipe | None) -> Iterator[tuple[str, float | None]]:
     yield "readyTimeoutSeconds", recipe.ready_timeout_s
 
 
+def _facts(recipe: Recipe) -> str | None:
+    """The profiles that an instance speaks by, each with the digest of its facts; None: it needs none."""
+    return ", ".join(f"{name} {digest[:_DIGEST]}" for name, digest in recipe.profiles) or None
+
+
 def making(old: Recipe | None, new: Recipe | None) -> tuple[Field, ...]:
     """What two instances of one binding are made of, where it differs and no key of the binding shows it."""
     if old is None or new is None:
@@ -127,5 +132,6 @@ def making(old: Recipe | None, new: Recipe | None) -> tuple[Field, ...]:
         Field("environment", old.environment[:_DIGEST] or None, new.environment[:_DIGEST] or None),
         Field("kit", old.kit[:_DIGEST], new.kit[:_DIGEST]),
         Field("state", old.state, new.state),
+        Field("profiles", _facts(old), _facts(new)),
     )
     return tuple(one for one in pairs if one.before != one.after)

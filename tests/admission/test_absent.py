@@ -5,7 +5,7 @@ import json
 import pytest
 
 from reconciler.model.names import Kind, ObjectRef
-from tests.admission import build
+from tests.admission import build, test_profiles
 from tests.admission.build import agent, binding, connector, interface
 
 AGENT = agent("a", 'services = { ocr = "b" }\n')
@@ -38,7 +38,7 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 
 # what is written, the object, the key that the condition names; serving without it would be wrong
 NEEDED = [
-    (bound(top='runtime = "dialect"\nprofiles = ["a/b"]\n'), "connector/c", "runtime"),
+    (test_profiles.SPOKEN, "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (
         op('[operations.ocr_extract]\nkind = "job"\n') | bound(),
@@ -71,7 +71,9 @@ WARNING = {"interface": "I290", "connector": "C290", "binding": "B290", "agent":
 
 def _judged(files: build.Files) -> build.Admission:
     # Every version of the configuration is published, else a draft would hide what is looked for.
-    return build.judge(interface() | dict(files) | AGENT, lock=("ocr/v1",))
+    shipped = {path: text for path, text in files.items() if path.startswith("dialects/")}
+    own = {path: text for path, text in files.items() if path not in shipped}
+    return build.judge(interface() | own | AGENT, shipped, lock=("ocr/v1",))
 
 
 @pytest.mark.parametrize(("files", "about", "key"), NEEDED, ids=[row[2] for row in NEEDED])

@@ -115,6 +115,8 @@ HERE = """settings = { baseUrl = "http://127.0.0.1:8080/v1" }
 api_key = { env = "ACME_KEY" }
 """
 
+SPOKEN = {**CATALOG, **speaking(), **BOUND}  # with its dialect, as one layer
+
 ROWS = [
     bad(
         "D201",

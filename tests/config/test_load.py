@@ -105,7 +105,7 @@ STRAYS = [
     ("chains/a.json", "chains/", "S217", "later release"),
     ("policies/approval.toml", "policies/", "S217", "later release"),
     ("addons/x/addon.toml", "addons/", "S217", "later release"),
-    ("profiles/x/1/profile.toml", "profiles/", "S217", "later release"),
+    ("profiles/x/profile.toml", "profiles/x/profile.toml", "S216", "name it profiles/NAME/N/profile.toml"),
     ("connectors/y/main.py", "connectors/y", "S218", "add 'connectors/y/connector.toml'"),
 ]
 

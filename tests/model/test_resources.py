@@ -11,7 +11,13 @@ BINDING = {"apiVersion": "handler.binding/v1", "connector": "ocr-a"}
 
 def test_every_kind_has_one_row_and_its_own_format() -> None:
     assert sorted(row.kind.value for row in KINDS) == sorted(kind.value for kind in Kind)
-    assert {row.api_version for row in KINDS} == {f"handler.{kind.value}/v1" for kind in Kind}
+    words = {kind.value: kind.value for kind in Kind} | {
+        "policy": "egress-policy",
+        "profile": "dialect-profile",
+    }
+    assert {row.kind.value: row.api_version for row in KINDS} == {
+        kind: f"handler.{word}/v1" for kind, word in words.items()
+    }
 
 
 def test_keys_are_camel_case_in_files_and_nowhere_else() -> None:

@@ -160,8 +160,7 @@ def test_a_refused_agent_without_an_earlier_form_has_no_routes_and_its_problems_
 
 
 def test_what_cannot_be_served_in_this_release_has_no_recipe() -> None:
-    more = connector("ocr-remote", "ocr/v1", more='runtime = "dialect"\nprofiles = ["a/b"]\n')
-    del more["connectors/ocr-remote/main.py"]
+    more = connector("ocr-remote", "ocr/v1", more="[sandbox]\ngpu = true\n")
     found = desired(SMALL | more | binding("far", "ocr-remote"))
     assert {name.binding for name in found.recipes} == {"fast", "good"}
 

@@ -73,7 +73,7 @@ def test_every_bound_of_an_instance_is_compared() -> None:
     }
     changed = replace(
         PLAIN, connector="x", runtime="x", code="x", entry="x", environment="x", state="x", kit="x",
-        idle_stop_s=1, max_concurrent_calls=1, ready_timeout_s=1,
+        profiles=(("acme@1", "x"),), idle_stop_s=1, max_concurrent_calls=1, ready_timeout_s=1,
         sandbox=SandboxPolicy(("p",), ("/r",), 1, 1, 1, 1.5, gpu=True),
     )  # fmt: skip
     made = {one.key for one in reach.making(PLAIN, changed)}
