@@ -71,6 +71,12 @@ class Ledger:
         self.papers = papers
 
     @classmethod
+    def read(cls, state: Path) -> "Ledger":
+        """What there is of a state folder's ledger, beside whoever writes it. Raises UnusableError."""
+        papers = Papers(state / "attempts", only_read=True)
+        return cls(SqliteStore(state / "ledger.db", only_read=True), papers)
+
+    @classmethod
     def at(cls, state: Path) -> "Ledger":
         """A state folder's ledger: ``ledger.db``, the folder ``attempts``. Raises UnusableError, OSError."""
         return cls(SqliteStore(state / "ledger.db"), Papers(state / "attempts"))

@@ -24,10 +24,10 @@ class TooLargeError(ValueError):
 class Papers:
     """The files of one ledger. Safe to use from several threads: each attempt's file has its own name."""
 
-    def __init__(self, folder: Path) -> None:
-        """Make the folders where they are missing. Raises OSError."""
+    def __init__(self, folder: Path, *, only_read: bool = False) -> None:
+        """Make the folders where they are missing, but to ``only_read``. Raises OSError."""
         self._folder = folder
-        for one in (folder, *(folder / shelf for shelf in SHELVES)):
+        for one in () if only_read else (folder, *(folder / shelf for shelf in SHELVES)):
             one.mkdir(mode=0o700, exist_ok=True)
 
     def path(self, shelf: Shelf, ref: str) -> Path:

@@ -2,7 +2,8 @@
 
 The lock and the events are shaped here, the status files in ``config.objectfile`` and
 ``config.statuses``, what ``handler diff`` prints in ``config.differences``, a session's
-sheet in ``config.capabilities``, what ``handler connector check`` found in ``config.evidence``.
+sheet in ``config.capabilities``, what ``handler connector check`` found in ``config.evidence``, what
+``handler jobs`` prints in ``config.jobfile``.
 """
 
 from typing import Literal
@@ -12,6 +13,7 @@ from pydantic import BaseModel, Field
 from reconciler.config.capabilities import Capabilities
 from reconciler.config.differences import Difference
 from reconciler.config.evidence import Evidence
+from reconciler.config.jobfile import Jobs
 from reconciler.config.objectfile import Document, StatusFile
 from reconciler.config.statuses import Summary
 
@@ -83,4 +85,5 @@ DOCUMENTS: dict[str, tuple[str, type[BaseModel]]] = {
     "event": ("handler.event/v1", Event),
     "capabilities": ("handler.capabilities/v1", Capabilities),
     "diff": ("handler.diff/v1", Difference),
+    "jobs": ("handler.jobs/v1", Jobs),
 }

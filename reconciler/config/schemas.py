@@ -27,10 +27,19 @@ Schema = dict[str, Any]
 def render() -> Mapping[str, str]:
     """The text of every schema by file name: ``binding.schema.json`` and so on, ready to be written."""
     # ruff: noqa: PLC0415 - 40 ms that only rendering pays
-    from reconciler.config import capabilities, differences, documents, evidence, moves, objectfile, statuses
+    from reconciler.config import (
+        capabilities,
+        differences,
+        documents,
+        evidence,
+        jobfile,
+        moves,
+        objectfile,
+        statuses,
+    )
 
     models = {row.kind.value: (row.api_version, row.model) for row in KINDS} | documents.DOCUMENTS
-    written = (documents, objectfile, statuses, moves, differences, capabilities, evidence)
+    written = (documents, objectfile, statuses, moves, differences, capabilities, evidence, jobfile)
     descriptions = _descriptions((resources, settings, policies, *written))
     apart = {kind.__name__: _descriptions((kind,)) for kind in (dialect, register)}  # some names are both's
     rendered = {}

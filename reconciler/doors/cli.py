@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from reconciler.doors import connectorcli, editcli, lockcli, rollcli, sessioncli, usage
+from reconciler.doors import connectorcli, editcli, jobscli, lockcli, rollcli, sessioncli, usage
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -332,5 +332,6 @@ for _command in (
     *sessioncli.COMMANDS,
     *connectorcli.COMMANDS,
     *lockcli.COMMANDS,
+    *jobscli.COMMANDS,
 ):
     handler.add_command(_command)

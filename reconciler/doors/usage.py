@@ -46,6 +46,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),
     ("session", "open|close|list|show", "sessions for a launcher of your own, and what was called in each"),
+    ("jobs", "list|get|cancel|settle|prune", "attempts at effects; what nobody knows the outcome of"),
     ("daemon", "run|status|stop|adopt", "the controller (handlerd is daemon run)"),
     ("secret check", "[BINDING]", "can each secret be found now? never a value"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),

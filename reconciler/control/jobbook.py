@@ -1,0 +1,158 @@
+"""What a person does to attempts: stop one, say what became of one, let old ones go; and how one is shown.
+
+Where a controller runs it does so itself, in its ledger's thread (``JobBook``, by the control socket);
+otherwise ``handler jobs`` takes the state folder's lock and does the same. Listing needs neither.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from reconciler.attempts import retention
+from reconciler.attempts.happenings import Settled
+from reconciler.attempts.ledger import Event, Ledger, OvertakenError
+from reconciler.attempts.machine import ForbiddenError
+from reconciler.attempts.records import Attempt, State
+from reconciler.attempts.writing import Writing
+from reconciler.control.rpc import Caller, Method, Refused
+from reconciler.control.status import iso
+
+SETTLED = ("succeeded", "failed", "cancelled")
+_EVIDENCE_CHARS = 1000
+PRUNE_EVERY_S = 6 * 3600.0
+
+
+class UnknownError(LookupError):
+    """No attempt, or several, have what a person typed; the text says so."""
+
+
+def as_json(one: Attempt, history: list[Event] | None = None) -> dict[str, Any]:
+    """An attempt as ``config.jobfile`` shapes it: nothing of a payload, and not the agent's handle."""
+    asked = one.cancel.asked_at
+    return {
+        "job": one.id,
+        "kind": one.kind,
+        "agent": one.owner.agent,
+        "session": one.owner.session,
+        "interface": one.interface,
+        "tool": one.tool,
+        "binding": one.execution.binding,
+        "effect": one.effect,
+        "state": one.state.value,
+        "parked": one.parked,
+        "createdAt": iso(one.entered[State.PREPARED]),
+        "since": iso(one.entered[one.state]),
+        "transmissions": one.transmissions,
+        "cancelAskedAt": iso(asked) if asked else None,
+        "code": one.ended.code,
+        "cause": one.ended.cause,
+        "happened": one.ended.effect,
+        "resultBytes": one.ended.result_bytes,
+        "history": None if history is None else [_event(event) for event in history],
+    }
+
+
+def _event(one: Event) -> dict[str, Any]:
+    return {
+        "at": iso(one.at),
+        "what": one.what,
+        "from": one.src,
+        "to": one.dst,
+        "actor": one.actor,
+        "evidence": dict(one.evidence),
+    }
+
+
+def wanted(ledger: Ledger, text: str) -> Attempt:
+    """The one attempt whose id is or begins with ``text``. Raises UnknownError."""
+    found = ledger.found(text)
+    if len(found) > 1:
+        raise UnknownError(f"several jobs begin with '{text}': write more of the id")
+    if not found:
+        raise UnknownError(f"there is no job '{text}': 'handler jobs list --all' names them")
+    return found[0]
+
+
+def cancel(ledger: Ledger, text: str, by: str, now: float) -> Attempt:
+    """Keep the wish to stop it. Raises UnknownError and ForbiddenError."""
+    one = wanted(ledger, text)
+    if one.is_over:
+        raise ForbiddenError(f"it is over: {one.state}")
+    return ledger.ask_cancel(one.id, by, now)
+
+
+def settle(ledger: Ledger, text: str, said: Settled, now: float) -> Attempt:
+    """Keep what a person knows of an indeterminate attempt. Raises UnknownError and ForbiddenError."""
+    one = wanted(ledger, text)
+    if one.state is not State.INDETERMINATE:
+        raise ForbiddenError(f"it is {one.state}: only what is indeterminate is settled by a person")
+    return ledger.apply(one, now, said, actor=said.by)
+
+
+def pruned(ledger: Ledger, now: float, *, dry_run: bool) -> dict[str, Any]:
+    """What went, or would go, as the command prints it."""
+    gone = retention.prune(ledger, now, dry_run=dry_run)
+    return {
+        "dryRun": dry_run,
+        "jobs": list(gone.attempts),
+        "files": list(gone.papers),
+        "decisions": gone.decisions,
+    }
+
+
+def settled(to: str, by: str, evidence: str) -> Settled:
+    """A person's word in its form. Raises ForbiddenError where it says nothing."""
+    if to not in SETTLED:
+        raise ForbiddenError(f"an attempt is settled as one of {', '.join(SETTLED)}, not as '{to}'")
+    if not evidence.strip():
+        raise ForbiddenError("say how you know, by --evidence")
+    if len(evidence) > _EVIDENCE_CHARS:
+        raise ForbiddenError(f"the evidence is longer than {_EVIDENCE_CHARS} characters")
+    return Settled(State(to), by, evidence.strip())
+
+
+class JobBook:
+    """The controller's answers about attempts, by method name."""
+
+    def __init__(
+        self, writing: Callable[[], Awaitable[Writing]], moved: Callable[[], None] = lambda: None
+    ) -> None:
+        """``writing`` gives the controller's ledger; ``moved`` hears that attempts were."""
+        self._writing = writing
+        self._moved = moved
+
+    def table(self) -> Mapping[str, Method]:
+        """The methods of the control socket."""
+        return {"jobs.cancel": self.cancel, "jobs.settle": self.settle, "jobs.prune": self.prune}
+
+    async def cancel(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Keep the wish to stop ``job``."""
+        job, by = _text(params, "job"), _text(params, "by")
+        return {"jobs": [await self._done(lambda ledger: as_json(cancel(ledger, job, by, time.time())))]}
+
+    async def settle(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Keep what a person knows of ``job``: ``as`` a state, by ``evidence``."""
+        job = _text(params, "job")
+        try:
+            said = settled(_text(params, "as"), _text(params, "by"), _text(params, "evidence"))
+        except ForbiddenError as fault:
+            raise Refused(str(fault)) from None
+        return {"jobs": [await self._done(lambda ledger: as_json(settle(ledger, job, said, time.time())))]}
+
+    async def prune(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Let go what is past its time; with ``dryRun``, say what would go."""
+        dry = params.get("dryRun") is True
+        return await self._done(lambda ledger: pruned(ledger, time.time(), dry_run=dry))
+
+    async def _done(self, work: Callable[[Ledger], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            writing = await self._writing()
+            return await writing.run(work)
+        except (UnknownError, ForbiddenError, OvertakenError, OSError) as fault:
+            raise Refused(str(fault)) from None
+        finally:
+            self._moved()
+
+
+def _text(params: Mapping[str, Any], name: str) -> str:
+    return str(params.get(name) or "")

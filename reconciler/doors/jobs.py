@@ -1,0 +1,241 @@
+"""``handler jobs``: attempts at effects, what is under way, and what nobody knows the outcome of.
+
+Listing reads the ledger beside the controller that writes it. What changes an attempt is asked of the
+controller; where none runs it is done here, under the state folder's lock, and a controller that comes later
+goes on from there.
+"""
+
+import getpass
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from reconciler.attempts.ledger import Ledger
+from reconciler.attempts.machine import ForbiddenError
+from reconciler.attempts.store import UnusableError
+from reconciler.control import folders, jobbook, lock
+from reconciler.doors import client, columns, lines, usage
+
+_SHORT = 13  # of an id in a table: its millisecond, which is nobody else's as a rule
+_COLOURS = {"indeterminate": "red", "failed": "yellow", "succeeded": "green"}
+_WORDS = {"none": "nothing happened", "unknown": "it may have happened", "happened": "it happened"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which attempts a person wants to see."""
+
+    every: bool = False
+    agent: str = ""
+    binding: str = ""
+
+
+def listing(settings: usage.Settings, which: Wanted) -> int:
+    """List attempts, the newest first; 0."""
+    ledger = _ledger(settings)
+    found = []
+    if ledger is not None:
+        try:
+            found = ledger.listing(only_open=not which.every, agent=which.agent, binding=which.binding)
+        finally:
+            ledger.close()
+    _print(settings, [jobbook.as_json(one) for one in found])
+    if not found and not settings.quiet and settings.output != "json":
+        hint = "" if which.every else " ('--all' lists what is over, too)"
+        sys.stderr.write(f"No job is open{hint}.\n" if not which.every else "There is no job.\n")
+    return 0
+
+
+def get(settings: usage.Settings, text: str) -> int:
+    """Show one attempt with its history; 0. Raises ``usage.Stopped`` where there is none."""
+    ledger = _ledger(settings)
+    if ledger is None:
+        raise usage.Stopped(f"there is no job '{text}': no effect was ever tried here")
+    try:
+        one = jobbook.wanted(ledger, text)
+        seen = jobbook.as_json(one, ledger.history(one.id))
+    except jobbook.UnknownError as fault:
+        raise usage.Stopped(str(fault)) from None
+    finally:
+        ledger.close()
+    if settings.output in ("json", "name"):
+        _print(settings, [seen])
+    else:
+        sys.stdout.write(_sheet(seen, columns.Paint(settings.color, tty=sys.stdout.isatty())))
+    return 0
+
+
+def cancel(settings: usage.Settings, text: str) -> int:
+    """Keep the wish to stop an attempt; 0. Raises ``usage.Stopped`` where that makes no sense any more."""
+    asked = {"job": text, "by": _person()}
+    told = _done(settings, "jobs.cancel", asked, lambda ledger: _one(_cancelled(ledger, asked)))
+    _tell(settings, told, _after_cancel)
+    return 0
+
+
+def settle(settings: usage.Settings, text: str, to: str, evidence: str) -> int:
+    """Keep what a person knows of an indeterminate attempt; 0. Raises ``usage.Stopped``."""
+    asked = {"job": text, "by": _person(), "as": to, "evidence": evidence}
+    told = _done(settings, "jobs.settle", asked, lambda ledger: _one(_settled(ledger, asked)))
+    _tell(settings, told, lambda one: f"{one['job']} is {one['state']}, {one['cause']}.")
+    return 0
+
+
+def prune(settings: usage.Settings, *, dry_run: bool) -> int:
+    """Let go what is past its time, or say what would go; 0."""
+    told = _done(
+        settings,
+        "jobs.prune",
+        {"dryRun": dry_run},
+        lambda ledger: jobbook.pruned(ledger, time.time(), dry_run=dry_run),
+    )
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+        return 0
+    jobs, files = (list(told.get(name) or ()) for name in ("jobs", "files"))  # type: ignore[call-overload]
+    for name in (*jobs, *files):
+        sys.stdout.write(f"{columns.shown(name)}\n")
+    if not settings.quiet:
+        went = "would go" if dry_run else "went"
+        counts = f"{columns.counted(len(jobs), 'job')} and {columns.counted(len(files), 'file')}"
+        sys.stderr.write(f"{counts} {went}. What is indeterminate stays until it is settled.\n")
+    return 0
+
+
+def _cancelled(ledger: Ledger, asked: dict[str, str]) -> dict[str, Any]:
+    return jobbook.as_json(jobbook.cancel(ledger, asked["job"], asked["by"], time.time()))
+
+
+def _settled(ledger: Ledger, asked: dict[str, str]) -> dict[str, Any]:
+    said = jobbook.settled(asked["as"], asked["by"], asked["evidence"])
+    return jobbook.as_json(jobbook.settle(ledger, asked["job"], said, time.time()))
+
+
+def _one(job: dict[str, Any]) -> lines.Json:
+    return {"jobs": [job]}
+
+
+def _ledger(settings: usage.Settings) -> Ledger | None:
+    """The ledger to read; None where nothing was ever written to one."""
+    state = Path(folders.places(settings.config)[1])
+    if not (state / "ledger.db").exists():
+        return None
+    try:
+        return Ledger.read(state)
+    except UnusableError as error:
+        raise usage.Stopped(str(error)) from None
+
+
+def _done(
+    settings: usage.Settings, method: str, params: Mapping[str, object], here: Callable[[Ledger], lines.Json]
+) -> lines.Json:
+    """Have the controller do it, or do it here where none runs."""
+    try:
+        return client.Client(settings.config).ask(method, dict(params))
+    except client.NoController:
+        state = Path(folders.places(settings.config)[1])
+    if not (state / "ledger.db").exists():
+        raise usage.Stopped("there is no job: no effect was ever tried here")
+    try:
+        with lock.held(state):
+            ledger = Ledger.at(state)
+            try:
+                return here(ledger)
+            finally:
+                ledger.close()
+    except lock.Held as held:
+        raise usage.Stopped(f"{held}, and it does not answer yet: try again") from None
+    except (jobbook.UnknownError, ForbiddenError, OSError) as fault:
+        raise usage.Stopped(str(fault)) from None
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a number without a name
+        return "somebody"
+
+
+def _tell(settings: usage.Settings, told: lines.Json, words: Callable[[dict[str, Any]], str]) -> None:
+    jobs = told.get("jobs")
+    one = jobs[0] if isinstance(jobs, list) and jobs and isinstance(jobs[0], dict) else {}
+    if settings.output in ("json", "name"):
+        _print(settings, [one])
+    elif not settings.quiet and one:
+        sys.stderr.write(f"{columns.shown(words(one))}\n")
+
+
+def _after_cancel(one: dict[str, Any]) -> str:
+    if one["state"] == "cancelled":
+        return f"{one['job']} is cancelled: nothing was sent."
+    return (
+        f"{one['job']} is {one['state']}: the wish is kept. It ends as cancelled only where that is proven."
+    )
+
+
+def _print(settings: usage.Settings, jobs: list[dict[str, Any]]) -> None:
+    if settings.output == "json":
+        sys.stdout.write(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False) + "\n")
+        return
+    if settings.output == "name":
+        sys.stdout.write("".join(f"{one['job']}\n" for one in jobs))
+        return
+    if not jobs:
+        return
+    wide = settings.output == "wide"
+    paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+    head = [
+        "JOB",
+        "TOOL",
+        "AGENT",
+        "BINDING",
+        "STATE",
+        "AGE",
+        *(["SENT", "SESSION", "CAUSE"] if wide else []),
+    ]
+    rows, colours = [head], [["bold"] * len(head)]
+    for one in jobs:
+        asked = ", cancel asked" if one["cancelAskedAt"] and one["state"] not in jobbook.SETTLED else ""
+        state, age = f"{one['state']}{asked}", columns.age(time.time() - _instant(one))
+        more = [str(one["transmissions"]), one["session"], one["cause"]] if wide else []
+        job = one["job"] if wide else one["job"][:_SHORT]
+        rows.append([job, one["tool"], one["agent"], one["binding"], state, age, *more])
+        colours.append(["", "", "", "", _COLOURS.get(one["state"], "")])
+    sys.stdout.write(columns.table(rows, paint, colours))
+
+
+def _instant(one: dict[str, Any]) -> float:
+    return datetime.fromisoformat(one["createdAt"]).timestamp()
+
+
+def _sheet(one: dict[str, Any], paint: columns.Paint) -> str:
+    """One attempt for a person: what it is, how it stands, what happened to it, and what there is to do."""
+    state = paint(one["state"], _COLOURS.get(one["state"], ""))
+    facts = [
+        ("Job", one["job"]),
+        ("Tool", f"{one['tool']} ({one['interface']}), {one['effect']}"),
+        ("Agent", f"{one['agent']}, session {one['session']}" if one["session"] else one["agent"]),
+        ("Binding", one["binding"]),
+        ("Sent", "once" if one["transmissions"] == 1 else f"{one['transmissions']} times"),
+        ("Outcome", _WORDS.get(one["happened"], "")),
+        ("Code", one["code"]),
+        ("Cause", one["cause"]),
+    ]
+    shown = [[name, text] for name, text in facts if text]
+    shown.insert(1, ["State", one["state"]])
+    text = columns.table(shown, columns.Paint("never", tty=False)).replace(one["state"], state, 1)
+    history = [
+        ["", event["at"], event["what"], event["to"], event["actor"]] for event in one["history"] or ()
+    ]
+    text += f"\nHistory\n{columns.table(history, paint)}"
+    if one["parked"]:
+        text += (
+            "\nIt may have happened, and nobody can be asked. Look where it would have, then say so:\n"
+            f"  handler jobs settle {one['job']} --as succeeded|failed --evidence '…'\n"
+        )
+    return text

@@ -1,0 +1,136 @@
+"""Attempts as a person sees them: listed beside a controller, stopped, settled, let go."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from reconciler.attempts.happenings import Lost, Submit
+from reconciler.attempts.ledger import Ledger
+from reconciler.attempts.records import Attempt
+from reconciler.control import jobbook, lock
+from tests.attempts.wishes import new
+from tests.doors import fakes
+from tests.doors.conftest import World
+
+PAST = 1_780_000_000.0
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "jobs.schema.json").read_text())
+
+
+def _kept(
+    world: World, *, ids: tuple[str, ...] = ("01a22e11-a33b-786f-b3a0-81994925e2e2",), at: float = PAST
+) -> list[Attempt]:
+    """One attempt that nobody knows the outcome of, and as many that wait as there are more ids."""
+    world.state.mkdir(mode=0o700, exist_ok=True)
+    ledger = Ledger.at(world.state)
+    made = [ledger.prepare(new(number, id=one), at).attempt for number, one in enumerate(ids)]
+    lost = ledger.apply(made[0], at + 1, Submit())
+    lost = ledger.apply(lost, at + 6, Lost("its connector ended before it answered", parked=True))
+    ledger.close()
+    return [lost, *made[1:]]
+
+
+def _json(text: str) -> list[dict[str, object]]:
+    told = json.loads(text)
+    jsonschema.validate(told, SCHEMA)
+    jobs = told["jobs"]
+    assert isinstance(jobs, list)
+    return jobs
+
+
+def test_where_no_effect_was_ever_tried_there_is_nothing_to_list(world: World) -> None:
+    told = world.handler("jobs", "list")
+    assert (told.code, told.out) == (0, "")
+    assert "No job is open" in told.err
+    assert _json(world.handler("jobs", "list", "-o", "json").out) == []
+    assert world.handler("jobs", "cancel", "01a22e11").code == 1
+    assert not world.state.exists()
+
+
+def test_a_job_is_listed_with_its_state_and_age(world: World, golden: Callable[[str, str], None]) -> None:
+    _kept(world, at=time.time() - 310)
+    golden("jobs-list", world.handler("jobs", "list").out)
+    golden("jobs-list-wide", world.handler("jobs", "list", "-o", "wide").out)
+
+
+def test_a_job_is_shown_with_its_history_and_what_there_is_to_do(
+    world: World, golden: Callable[[str, str], None]
+) -> None:
+    _kept(world)
+    golden("jobs-get", world.handler("jobs", "get", "01a22e11").out)
+
+
+def test_programs_read_what_the_schema_says_and_no_handle(world: World) -> None:
+    (lost,) = _kept(world)
+    (listed,) = _json(world.handler("jobs", "list", "-o", "json").out)
+    shown = world.handler("jobs", "get", lost.id, "-o", "json").out
+    (got,) = _json(shown)
+    assert (listed["state"], listed["parked"], listed["history"]) == ("indeterminate", True, None)
+    assert [one["what"] for one in got["history"]] == ["Prepared", "Submit", "Lost"]  # type: ignore[attr-defined]
+    assert lost.handle not in shown
+    assert world.handler("jobs", "list", "-o", "name").out == f"{lost.id}\n"
+
+
+def test_a_person_settles_what_is_unknown_and_only_that(world: World) -> None:
+    _kept(world)
+    empty = world.handler("jobs", "settle", "01a22e11", "--as", "succeeded", "--evidence", " ")
+    assert (empty.code, "--evidence" in empty.err) == (1, True)
+    told = world.handler(
+        "jobs", "settle", "01a22e11", "--as", "succeeded", "--evidence", "it is in Sent", "-o", "json"
+    )
+    (settled,) = _json(told.out)
+    assert settled["state"] == "succeeded"
+    assert str(settled["cause"]).endswith(": it is in Sent")
+    again = world.handler("jobs", "settle", "01a22e11", "--as", "failed", "--evidence", "no")
+    assert (again.code, "only what is indeterminate" in again.err) == (1, True)
+    assert world.handler("jobs", "list").out == ""
+    assert "succeeded" in world.handler("jobs", "list", "--all").out
+
+
+def test_what_was_not_sent_is_cancelled_at_once(world: World) -> None:
+    lost, waiting = _kept(world, ids=("01a22e11-a33b-786f-b3a0-81994925e2e2", "01a22e12-0000-786f-b3a0-8199"))
+    told = world.handler("jobs", "cancel", waiting.id)
+    assert (told.code, "nothing was sent" in told.err) == (0, True)
+    assert world.handler("jobs", "cancel", waiting.id).code == 1
+    kept = world.handler("jobs", "cancel", lost.id)
+    assert (kept.code, "the wish is kept" in kept.err) == (0, True)
+
+
+def test_an_id_that_begins_several_is_not_guessed_at(world: World) -> None:
+    _kept(world, ids=("01a22e11-a33b-786f-b3a0-81994925e2e2", "01a22e11-a33b-786f-b3a0-81994925e2e3"))
+    told = world.handler("jobs", "get", "01a22e11")
+    assert (told.code, "several jobs begin with" in told.err) == (1, True)
+    assert world.handler("jobs", "get", "%").code == 1
+
+
+def test_pruning_says_what_would_go_and_leaves_what_is_unknown(world: World) -> None:
+    _kept(world)
+    dry = json.loads(world.handler("jobs", "prune", "--dry-run", "-o", "json").out)
+    assert dry == {"dryRun": True, "jobs": [], "files": [], "decisions": 0}
+    assert "stays until it is settled" in world.handler("jobs", "prune").err
+
+
+def test_where_a_controller_runs_it_is_asked_and_the_files_are_left_alone(world: World) -> None:
+    (lost,) = _kept(world)
+    seen = jobbook.as_json(lost)
+    answers = {"jobs.settle": lambda params: {"jobs": [{**seen, "state": params["as"]}]}}
+    with lock.held(world.state), fakes.served(world.run / "control.sock", answers) as asked:
+        told = world.handler("jobs", "settle", lost.id, "--as", "failed", "--evidence", "no such mail")
+    assert told.code == 0
+    assert asked[-1]["params"]["evidence"] == "no such mail"
+    assert "indeterminate" in world.handler("jobs", "list").out
+
+
+def test_a_controller_that_does_not_answer_yet_keeps_others_out(world: World) -> None:
+    (lost,) = _kept(world)
+    with lock.held(world.state):
+        told = world.handler("jobs", "settle", lost.id, "--as", "failed", "--evidence", "no such mail")
+    assert (told.code, "try again" in told.err) == (1, True)
+
+
+@pytest.mark.parametrize("words", [("jobs",), ("jobs", "settle", "x"), ("jobs", "get")])
+def test_a_line_that_says_too_little_is_told_so(world: World, words: tuple[str, ...]) -> None:
+    assert world.handler(*words).code == 2
