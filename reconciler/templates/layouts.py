@@ -86,7 +86,7 @@ def _zone(moment: datetime) -> str:
     name = moment.tzname() or "UTC"
     if re.fullmatch("[A-Z]{3,5}", name):
         return name
-    return _offset(moment, "-07") if _offset_s(moment) else "UTC"
+    return _offset(moment, "-0700") if _offset_s(moment) else "UTC"
 
 
 _READ = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from reconciler.model import durations
-from reconciler.templates import layouts
-from reconciler.templates.values import DEEPEST, LONGEST, Duration, Missing, Record, Unusable
+from reconciler.templates import comparing, layouts
+from reconciler.templates.values import LONGEST, Duration, Missing, Record, Unusable
 
 _NO_VALUE = "<no value>"
 
@@ -51,7 +51,11 @@ def plain(digits: str, point: int) -> str:
 
 def text(value: object) -> str:
     """``value`` as ``%v`` prints it; raises Unusable where that is longer than ``LONGEST``."""
-    return value if isinstance(value, str) else written(_pieces(value, 0))
+    single = scalar(value)
+    if single is not None:
+        return single
+    comparing.bounded(value)
+    return written(_pieces(value))
 
 
 def written(pieces: Iterator[str]) -> str:
@@ -89,9 +93,7 @@ def scalar(value: object) -> str | None:
     return single
 
 
-def _pieces(value: object, depth: int) -> Iterator[str]:
-    if depth > DEEPEST:
-        raise Unusable(f"values stand more than {DEEPEST} deep in each other")
+def _pieces(value: object) -> Iterator[str]:
     single = scalar(value)
     if single is not None:
         yield single
@@ -99,22 +101,22 @@ def _pieces(value: object, depth: int) -> Iterator[str]:
         yield "map["
         for at, key in enumerate(sorted(value)):
             yield f"{' ' if at else ''}{key}:"
-            yield from _pieces(value[key], depth + 1)
+            yield from _pieces(value[key])
         yield "]"
     elif isinstance(value, Record):
-        yield from _row("{", list(value.fields.values()), "}", depth)
+        yield from _row("{", list(value.fields.values()), "}")
     elif isinstance(value, Sequence):
-        yield from _row("[", value, "]", depth)
+        yield from _row("[", value, "]")
     else:
         raise Unusable(f"cannot print a {type(value).__name__}")
 
 
-def _row(opened: str, values: Sequence[object], closed: str, depth: int) -> Iterator[str]:
+def _row(opened: str, values: Sequence[object], closed: str) -> Iterator[str]:
     yield opened
     for at, value in enumerate(values):
         if at:
             yield " "
-        yield from _pieces(value, depth + 1)
+        yield from _pieces(value)
     yield closed
 
 

@@ -45,7 +45,7 @@ class Budget:
     """
 
     characters: int = values.LONGEST
-    steps: int = 500_000
+    steps: int = 200_000
     depth: int = 50
 
 
