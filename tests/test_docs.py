@@ -44,6 +44,7 @@ def test_the_reasons_page_lists_the_closed_list() -> None:
     } <= REASONS
 
 
+@pytest.mark.slow
 def test_the_problems_page_is_what_the_rules_say() -> None:
     made = runpy.run_path(str(ROOT / ".ci" / "problems"))
     assert (ROOT / "docs" / "problems.md").read_text() == made["text"](), "run `make docs`"

@@ -40,6 +40,7 @@ def test_every_reason_is_on_the_page_as_given_or_as_reserved() -> None:
     assert not GIVEN & RESERVED
 
 
+@pytest.mark.slow
 def test_no_code_gives_a_reason_or_type_that_is_reserved() -> None:
     assert not raised() & (RESERVED | UNOBSERVED)
     assert raised() >= GIVEN

@@ -371,6 +371,7 @@ def _whole(admission: Admission) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=times(25))
 @given(WORLD, st.lists(st.tuples(st.lists(EDIT, max_size=3), st.booleans()), min_size=1, max_size=4))
 def test_judging_what_changed_equals_judging_everything(
@@ -383,6 +384,7 @@ def test_judging_what_changed_equals_judging_everything(
         before = _both(now, before.in_force if remembered else {}, before)
 
 
+@pytest.mark.slow
 @settings(max_examples=times(25))
 @given(WORLD, WORLD)
 def test_looking_again_at_the_same_files_changes_nothing(

@@ -535,6 +535,7 @@ def test_each_fault_is_told_in_its_own_words_and_its_mend_mends(bad: Bad) -> Non
     check(bad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "what"),
     [

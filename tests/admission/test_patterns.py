@@ -90,6 +90,7 @@ _PATTERN = st.recursive(
 _TEXT = st.text(st.sampled_from("abcABé-.\n\r\t \u0661\u00a0\u2028_&~[&|1😀\u017f\u212a"), max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=times(240))
 @given(_PATTERN, _TEXT)
 def test_a_portable_pattern_finds_the_same_in_ecma_262_and_here(pattern: str, text: str) -> None:

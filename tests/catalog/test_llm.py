@@ -137,6 +137,7 @@ def test_a_value_comes_back_unless_it_is_deeper_than_the_answer_holds(
     assert json.loads(answer["text"]) == value
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.recursive(

@@ -271,6 +271,7 @@ _ANYTHING = st.none() | st.integers() | _SIGNS | st.lists(st.text(), max_size=2)
 _ROWS = st.tuples(_ANYTHING, _ANYTHING | _SIGNS.map(lambda text: f"https://{text}"), _ANYTHING, _ANYTHING)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(_ROWS, max_size=12), st.integers(1, 20))
 def test_whatever_an_engine_says_the_results_keep_the_contract(rows: list[Any], most: int) -> None:
@@ -437,6 +438,7 @@ def test_no_file_whatever_its_bytes_breaks_the_reading(data: bytes, name: str) -
         assert page is None or isinstance(page.text, str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "markup",
     [

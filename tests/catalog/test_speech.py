@@ -24,6 +24,7 @@ SPOKEN = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @SPOKEN
 def test_espeak_keeps_every_promise_of_tts(tmp_path: Path) -> None:
     with started("tts-espeak", tmp_path) as running:

@@ -422,6 +422,7 @@ def goes_on(steps: list[dict[Layer, Tree]]) -> None:
         assert picture(inventory) == picture(load.inventory(step))
 
 
+@pytest.mark.slow
 @given(st.lists(LAYERS, min_size=2, max_size=3))
 @settings(max_examples=times(25))
 def test_reading_on_from_before_gives_what_a_first_reading_gives(steps: list[dict[Layer, Tree]]) -> None:

@@ -48,6 +48,7 @@ def test_a_lock_without_entries_reads_back() -> None:
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}/v[1-9][0-9]{0,2}", fullmatch=True), NAMES, max_size=4))
 @settings(max_examples=times(25))
 def test_whatever_is_written_reads_back(reviewers: dict[str, str]) -> None:

@@ -80,6 +80,7 @@ def _notes(text: str) -> Counter[str]:
     return Counter(note.rstrip() for note in comments(text).elements())
 
 
+@pytest.mark.slow
 @given(_texts())
 def test_the_layout_changes_no_value_and_no_comment_and_is_stable(text: str) -> None:
     values = tomli.loads(text)

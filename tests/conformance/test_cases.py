@@ -314,6 +314,7 @@ _values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), _values, max_size=3), st.lists(_values, max_size=4))
 def test_reading_never_raises_and_what_it_accepts_can_be_judged(
     extra: dict[str, Any], tables: list[Any]

@@ -151,6 +151,7 @@ def _two_states(folder: Path) -> tuple[dict[str, bytes], dict[str, bytes], int]:
     return trees[0], trees[1], size
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=times(25))
 def test_cut_or_spoilt_anywhere_the_whole_batches_before_it_count(

@@ -71,6 +71,7 @@ def test_a_proof_ends_it_and_the_last_one_takes_the_file_along(tmp_path: Path) -
     assert not (tmp_path / "bad.json").exists()
 
 
+@pytest.mark.slow
 def test_the_book_is_bounded_and_forgets_what_failed_longest_ago(tmp_path: Path) -> None:
     bad = Bad(tmp_path / "bad.json", lambda: "2026-11-30T00:00:00Z")
     claims = [Claim(InstanceName("ocr", f"{number:064}")) for number in range(300)]

@@ -17,6 +17,8 @@ from reconciler.model.status import Summary
 from tests.control.test_signed import key, listed
 from tests.kit.repos import Repo
 
+pytestmark = pytest.mark.slow  # commands as people start them: a process each
+
 HEAD = 'apiVersion = "handler.config/v1"\n'
 COMMIT = HEAD + '[source]\nmode = "commit"\n'
 BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\ndescription = "{}"\n'

@@ -100,6 +100,7 @@ def test_every_name_that_people_write_means_the_commit_that_git_means(repo: Repo
     assert commit(repo.root).revision == f"detached@sha1:{second}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rev",
     ["nope", "HEAD~5", "0" * 40, "../../etc/passwd", "-rf", "--help", "main:bindings", "@{u}", "", "a..b",
@@ -207,6 +208,7 @@ def test_a_kind_that_is_a_link_or_a_file_concludes_nothing(repo: Repo) -> None:
     assert "bindings is not a folder" in why(repo.root)
 
 
+@pytest.mark.slow
 def test_submodules_are_read_at_their_commit_and_said_when_it_is_not_here(tmp_path: Path, repo: Repo) -> None:
     part = Repo(tmp_path / "part")
     part.commit({"main.py": "one\n", "connector.toml": "y = 1\n"})

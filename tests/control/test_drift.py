@@ -148,6 +148,7 @@ def test_one_cause_for_many_objects_is_one_event() -> None:
     assert len(ground.drift.objects) == 100
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["", "no"]), st.booleans()), max_size=12))
 def test_what_is_told_is_what_is_left_after_any_changes(changes: list[tuple[str, str, bool]]) -> None:
     ground = Ground({A: "report"})

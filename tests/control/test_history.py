@@ -63,6 +63,7 @@ def test_another_name_of_what_is_in_force_is_no_other_entry(tmp_path: Path) -> N
     assert one.names == ("r1", "r0")
 
 
+@pytest.mark.slow
 def test_writing_the_journal_anew_loses_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SLACK_BYTES", 0)
     store, trees = store_of(tmp_path, *range(60), 58, 59)
@@ -83,6 +84,7 @@ def test_revisions_that_differ_by_too_much_are_not_kept(monkeypatch: pytest.Monk
 _FILES = st.dictionaries(st.sampled_from("abc"), st.none() | st.sampled_from([b"1", b"2"]), max_size=3)
 
 
+@pytest.mark.slow
 @given(st.lists(_FILES, min_size=1, max_size=12))
 def test_a_journal_written_anew_reads_as_the_one_before(changes: list[dict[str, bytes | None]]) -> None:
     data = b"".join(

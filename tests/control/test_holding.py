@@ -102,6 +102,7 @@ def test_a_removed_folder_of_bindings_serves_on_until_a_person_says_all(desk: De
     assert not desk.saved().changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [False, True])
 def test_what_was_pruned_and_came_back_by_a_rollback_goes_again_with_it(desk: Desk, restarts: bool) -> None:
     desk.remove("bindings")
@@ -162,6 +163,7 @@ def test_what_was_blocked_before_a_rollback_is_blocked_after_it(desk: Desk) -> N
     assert held(desk.applied()) == dict.fromkeys(BINDINGS, "PruneBlocked")
 
 
+@pytest.mark.slow
 def test_a_restart_on_the_emptied_folder_serves_the_same_and_blocks_the_same(desk: Desk) -> None:
     before = desk.saved()
     desk.remove("bindings", "agents", "handler.lock", "interfaces", "connectors")
@@ -177,6 +179,7 @@ def test_a_restart_on_the_emptied_folder_serves_the_same_and_blocks_the_same(des
     assert {str(ref) for ref in look.admission.in_force if ref.kind is Kind.AGENT} == set()
 
 
+@pytest.mark.slow
 def test_files_that_come_back_are_in_force_as_if_nothing_was(desk: Desk) -> None:
     desk.remove("bindings")
     assert desk.saved().held
@@ -194,6 +197,7 @@ def test_the_rest_of_an_edit_is_done_though_its_removals_are_blocked(desk: Desk)
     assert "third" in look.desired.table.agents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["[prune]\nmaxFraction = 1\n", "[prune]\nmaxFraction = 0.9\n"])
 def test_settings_of_the_same_edit_decide_how_much_may_go(desk: Desk, line: str) -> None:
     desk.write({"handler.toml": SETTINGS + line, **agent("clerk", {}), **agent("maid", {})})
@@ -233,6 +237,7 @@ def test_while_removals_are_blocked_a_look_at_the_same_files_decides_nothing_ane
     assert not desk.saved(("b0",)).changed
 
 
+@pytest.mark.slow
 def test_an_apply_without_a_controller_refuses_and_says_so_in_the_summary(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +265,7 @@ def test_in_manual_mode_a_saved_removal_waits_and_an_apply_refuses_it(desk: Desk
     assert in_force(desk.saved()) == BINDINGS
 
 
+@pytest.mark.slow
 def test_a_preview_remembers_nothing_of_what_it_would_hold(desk: Desk) -> None:
     desk.remove("bindings")
     assert decided(desk.looker.preview()).held
@@ -309,6 +315,7 @@ def test_while_it_waits_nothing_is_said_anew_and_its_hints_wait_for_the_timed_lo
     assert not desk.looker.can_wait(["bindings/b3.toml"])
 
 
+@pytest.mark.slow
 def test_the_files_of_a_connector_that_flaps_are_its_folder(desk: Desk) -> None:
     for number in range(12):
         desk.write(connector("speaker", "say/v1", code=f"print({number % 2})\n"))

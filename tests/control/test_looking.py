@@ -50,6 +50,7 @@ def test_what_is_admitted_is_desired(looker: Callable[[], Looker]) -> None:
     assert look.desired.table.agents["clerk"].routes["ocr"].binding == "ocr-a"
 
 
+@pytest.mark.slow
 def test_the_same_tree_is_decided_once(looker: Callable[[], Looker]) -> None:
     one = looker()
     first = decided(one.look(()))
@@ -85,6 +86,7 @@ def test_a_removal_that_an_agent_or_a_session_needs_waits_for_an_apply(
     assert OCR not in look.admission.in_force
 
 
+@pytest.mark.slow
 def test_an_explicit_apply_with_the_flag_holds_nothing_back(
     place: Place, looker: Callable[[], Looker]
 ) -> None:
@@ -108,6 +110,7 @@ def test_an_unreadable_file_is_no_removal(place: Place, looker: Callable[[], Loo
     assert OCR in look.admission.retained
 
 
+@pytest.mark.slow
 def test_a_vanished_root_changes_nothing(place: Place, looker: Callable[[], Looker]) -> None:
     one = looker()
     decided(one.look(()))
@@ -117,6 +120,7 @@ def test_a_vanished_root_changes_nothing(place: Place, looker: Callable[[], Look
     assert OCR in one.last.admission.in_force
 
 
+@pytest.mark.slow
 def test_manual_mode_decides_only_when_asked(place: Place, looker: Callable[[], Looker]) -> None:
     (place.config / "handler.toml").write_text(MANUAL)
     one = looker()
@@ -132,6 +136,7 @@ def test_manual_mode_decides_only_when_asked(place: Place, looker: Callable[[], 
     assert not decided(one.look(None)).desired.table.agents
 
 
+@pytest.mark.slow
 def test_a_preview_changes_nothing(place: Place, looker: Callable[[], Looker]) -> None:
     one = looker()
     before = decided(one.look(()))
@@ -141,6 +146,7 @@ def test_a_preview_changes_nothing(place: Place, looker: Callable[[], Looker]) -
     assert one.last.desired is before.desired
 
 
+@pytest.mark.slow
 def test_a_restart_takes_nothing_from_an_agent_that_rests_on_what_was_removed(
     place: Place, looker: Callable[[], Looker]
 ) -> None:
@@ -159,6 +165,7 @@ def test_a_restart_takes_nothing_from_an_agent_that_rests_on_what_was_removed(
         assert look.desired.table.agents["clerk"].routes["ocr"].suspended == "the binding was removed"
 
 
+@pytest.mark.slow
 def test_what_the_place_forbids_by_now_does_not_come_back_with_a_restart(
     place: Place, looker: Callable[[], Looker]
 ) -> None:

@@ -158,6 +158,7 @@ def made(tmp_path: Path) -> Iterator[House]:
     yield House(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_status_that_cannot_be_drawn_is_logged_and_ends_nothing(
     made: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -177,6 +178,7 @@ def test_a_status_that_cannot_be_drawn_is_logged_and_ends_nothing(
     assert "a fault of ours" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_status_that_could_not_be_written_is_written_by_a_later_look_though_nothing_changed(
     made: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +202,7 @@ def test_a_status_that_could_not_be_written_is_written_by_a_later_look_though_no
     made.live(story)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_empty_after_a_restart_ends_nothing(made: House) -> None:
     async def served(controller: Controller) -> None:
         whole = {"binding/a", "config/handler", "connector/ocr-tesseract"}
@@ -253,6 +256,7 @@ def test_a_folder_that_cannot_be_watched_is_said_and_scanned(
     made.live(story)
 
 
+@pytest.mark.slow
 def test_a_lock_that_a_dead_git_left_is_passed_and_said(made: House) -> None:
     (made.place.config / ".git").mkdir()
     made.write(".git/HEAD", "ref: refs/heads/main\n")

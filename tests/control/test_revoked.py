@@ -55,6 +55,7 @@ def test_a_refused_text_that_empties_a_required_slot_takes_its_secret_back(
     assert revoked(looked(GOOD), before, ()) == {}, "it is named again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

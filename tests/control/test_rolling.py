@@ -87,6 +87,7 @@ def test_the_previous_revision_is_served_until_the_source_changes(folder: Folder
     assert not (folder.place.state / "rollback.json").exists()
 
 
+@pytest.mark.slow
 def test_a_restart_serves_the_same_and_still_follows_the_source(folder: Folder) -> None:
     folder.edit(2)
     folder.back()
@@ -102,6 +103,7 @@ def test_a_restart_serves_the_same_and_still_follows_the_source(folder: Folder) 
     assert (folder.seen(), folder.said())[1] is None
 
 
+@pytest.mark.slow
 def test_an_apply_ends_it(folder: Folder) -> None:
     folder.edit(2)
     folder.back()
@@ -124,6 +126,7 @@ def test_back_once_more_goes_further_and_never_to_what_was_rolled_back_from(fold
     assert folder.seen().admission.in_force[FAST]
 
 
+@pytest.mark.slow
 def test_a_revision_is_named_whole_or_by_its_content(folder: Folder) -> None:
     revision = folder.seen().admission.inventory.revision
     folder.edit(2, 3)
@@ -144,6 +147,7 @@ def test_an_unknown_revision_lists_what_is_kept(folder: Folder) -> None:
         folder.back("\x1b[31m")
 
 
+@pytest.mark.slow
 def test_what_the_source_holds_is_no_rollback(folder: Folder) -> None:
     folder.edit(2)
     assert folder.looker.last
@@ -178,6 +182,7 @@ def test_connector_files_come_back_with_the_revision(folder: Folder) -> None:
     assert b"one\n" in code
 
 
+@pytest.mark.slow
 def test_the_same_files_under_another_name_end_nothing(folder: Folder) -> None:
     folder.edit(2)
     folder.back()
@@ -207,6 +212,7 @@ def test_in_manual_mode_only_an_apply_ends_it(folder: Folder) -> None:
     assert folder.number == "3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"revision": 1}'])
 def test_a_spoilt_record_serves_the_source(folder: Folder, text: str) -> None:
     folder.edit(2)
@@ -217,6 +223,7 @@ def test_a_spoilt_record_serves_the_source(folder: Folder, text: str) -> None:
     assert folder.number == "2"
 
 
+@pytest.mark.slow
 def test_a_source_that_cannot_be_read_is_no_obstacle(folder: Folder) -> None:
     folder.edit(2, 3)
     away = folder.place.config.rename(folder.place.config.with_name("away"))
@@ -235,6 +242,7 @@ def test_a_source_that_cannot_be_read_is_no_obstacle(folder: Folder) -> None:
     assert folder.said() is None
 
 
+@pytest.mark.slow
 def test_a_source_that_was_never_seen_is_no_obstacle_either(folder: Folder) -> None:
     folder.edit(2)
     away = folder.place.config.rename(folder.place.config.with_name("away"))

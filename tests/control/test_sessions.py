@@ -181,6 +181,7 @@ def _leaves(value: object, at: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return found
 
 
+@pytest.mark.slow
 def test_whatever_a_hand_puts_anywhere_into_a_session_file_stops_nobody(tmp_path: Path) -> None:
     opened = _book(tmp_path).open(ROUTES, TABLE, opener=_me())
     file = tmp_path / f"{opened.id}.json"

@@ -465,6 +465,7 @@ def test_a_commit_changes_the_revision_and_no_byte(repository: Path, git: Git) -
     assert tree(looker.scan()).files["bindings/a.toml"] == b"a = 1\n"
 
 
+@pytest.mark.slow
 def test_worktrees_submodules_subfolders_and_repositories_without_a_commit(
     repository: Path, git: Git, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def test_attempts_to_leave_are_counted_once_each_by_what_became_of_them() -> Non
     assert b"example.com" not in exposition.text(counted.families())
 
 
+@pytest.mark.slow
 def test_however_many_objects_try_to_leave_there_is_an_end_to_the_series() -> None:
     counted = tally.Tally()
     many = tally._MOST + 50
@@ -103,6 +105,7 @@ def test_however_many_objects_try_to_leave_there_is_an_end_to_the_series() -> No
     assert (len(carried), sum(carried.values())) == (tally._MOST + 1, 2 * many)
 
 
+@pytest.mark.slow
 def test_however_many_bindings_come_and_go_there_is_an_end_to_the_series() -> None:
     counted = tally.Tally()
     many = tally._MOST + 50

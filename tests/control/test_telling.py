@@ -116,6 +116,7 @@ def by_ref(statuses: tuple[ObjectStatus, ...]) -> dict[ObjectRef, ObjectStatus]:
     return {ObjectRef(Kind(one.kind), one.name): one for one in statuses}
 
 
+@pytest.mark.slow
 @settings(max_examples=times(32))
 @given(st.lists(st.lists(st.sampled_from(EDITS), max_size=3), min_size=1, max_size=6), st.data())
 def test_telling_what_changed_adds_up_to_telling_everything(

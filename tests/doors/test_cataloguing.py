@@ -10,6 +10,8 @@ from tests.doors.conftest import Ran, World
 from tests.harness.test_registry import PYPI, REMOTE, of
 from tests.kit import promised
 
+pytestmark = pytest.mark.slow  # commands as people start them: a process each
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:

@@ -225,6 +225,7 @@ def test_everything_is_removed_only_by_the_flag(world: World) -> None:
     assert [message["params"].get("prune") for message in asked] == [None] * 3 + ["all"] * 3
 
 
+@pytest.mark.slow
 def test_without_a_controller_a_folder_that_was_emptied_is_refused_too(world: World) -> None:
     assert world.handler("init", "config").code == 0
     assert world.handler("apply", "-c", "config").code == 0
@@ -284,6 +285,7 @@ def test_problems_come_with_their_mend(world: World, golden: Golden) -> None:
         golden("apply-refused", world.handler("apply").out)
 
 
+@pytest.mark.slow
 def test_without_a_controller_the_same_is_decided_here_and_nothing_runs(world: World, golden: Golden) -> None:
     assert world.handler("init", "config").code == 0
     planned = world.handler("diff", "-c", "config")
@@ -308,6 +310,7 @@ def test_a_controller_that_does_not_answer_yet_is_told(world: World) -> None:
     assert f"held by process {os.getpid()}" in ran.err
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_not_there_exits_2(world: World) -> None:
     for line in ("diff", "apply", "validate"):
         ran = world.handler(line, "-c", "nowhere")
@@ -316,6 +319,7 @@ def test_a_configuration_that_is_not_there_exits_2(world: World) -> None:
         assert "fault of its own" not in ran.err
 
 
+@pytest.mark.slow
 def test_a_broken_file_stops_nothing_else(world: World, config_with_a_break: Path) -> None:
     ran = world.handler("apply", "-c", "config")
     assert ran.code == 1

@@ -41,6 +41,7 @@ def test_columns_that_have_no_room_go_on_in_a_next_line() -> None:
     )
 
 
+@pytest.mark.slow
 @given(_ROWS, st.integers(40, 90))
 def test_every_word_is_there_in_order_and_lines_fit(rows: list[list[str]], room: int) -> None:
     text = columns.table(rows, _paint(room))

@@ -112,6 +112,7 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
     }
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_right_is_validated_without_pydantic_and_click(world: World) -> None:
     world.handler("init", "config")
     found = imported(world, "validate", "config")
@@ -256,6 +257,7 @@ def test_a_fault_of_ours_is_one_sentence_and_a_private_file(
     assert kept.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_fault(world: World) -> None:
     fakes.write_status(world.state, *(fakes.row(f"agent/a{number}") for number in range(5000)))
     line = "import sys; from reconciler.doors.entry import main; sys.exit(main())"

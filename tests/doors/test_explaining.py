@@ -25,6 +25,7 @@ Golden = Callable[[str, str], None]
 _PACKAGE = Path(explaining.__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_every_code_in_the_rules_has_a_meaning() -> None:
     rooms = [path for room in ("config", "admission") for path in (_PACKAGE / room).glob("*.py")]
     written = {code for path in rooms for code in re.findall(r'"([ICBAPHRDS][0-9]{3})"', path.read_text())}
@@ -43,6 +44,7 @@ def test_a_code_is_explained_by_its_rule(world: World) -> None:
     assert json.loads(world.handler("explain", "B101", "-o", "json").out)["code"] == "B101"
 
 
+@pytest.mark.slow
 def test_words_that_only_a_case_has_are_an_example(world: World) -> None:
     out = world.handler("explain", "A203").out
     assert "For example:" in out
@@ -70,6 +72,7 @@ def test_a_key_is_explained_by_the_schema(world: World) -> None:
     assert json.loads(world.handler("explain", "agent.scope", "-o", "json").out)["type"] == "array"
 
 
+@pytest.mark.slow
 def test_an_explanation_holds_nothing_of_how_the_rules_are_built(world: World) -> None:
     for code, meaning in explaining.meanings().items():
         words = dict(meaning.words) | explaining.examples().get(code, {})
@@ -154,6 +157,7 @@ def test_a_word_that_is_a_reason_and_a_condition_is_told_as_both(world: World) -
     assert "handler apply" in told[0]["mend"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("subject", "code", "said"),
     [

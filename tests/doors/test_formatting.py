@@ -25,6 +25,7 @@ def _files(config: Path) -> dict[Path, tuple[bytes, int]]:
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
+@pytest.mark.slow
 def test_what_is_not_laid_out_is_and_nothing_else_is_written(world: World, config: Path) -> None:
     before = _files(config)
     (config / "agents/clerk.toml").chmod(0o640)
@@ -45,6 +46,7 @@ def test_what_is_not_laid_out_is_and_nothing_else_is_written(world: World, confi
     assert _files(config) == after
 
 
+@pytest.mark.slow
 def test_a_path_limits_what_is_laid_out(world: World, config: Path) -> None:
     (config / "bindings/b.toml").write_bytes(b'apiVersion="handler.binding/v1"\nconnector="ocr-rapid"\n')
     assert world.handler("fmt", "config/bindings").out == "bindings/b.toml\n"
@@ -55,6 +57,7 @@ def test_a_path_limits_what_is_laid_out(world: World, config: Path) -> None:
     assert "holds no TOML file of the configuration" in ran.err
 
 
+@pytest.mark.slow
 def test_a_published_version_is_never_touched_and_a_draft_is(world: World, config: Path) -> None:
     folder = copy_interface(config)
     file = folder / "interface.toml"
@@ -77,6 +80,7 @@ def test_a_published_version_is_never_touched_and_a_draft_is(world: World, confi
     assert world.handler("validate", "config").code == 0
 
 
+@pytest.mark.slow
 def test_a_pinned_connector_is_not_touched(world: World, config: Path) -> None:
     folder = config / "connectors/own"
     folder.mkdir(parents=True)

@@ -155,6 +155,7 @@ def test_a_rollback_in_which_something_is_refused_by_now_says_so_by_its_code(wor
         assert world.handler("rollback", "-o", "json").code == 1
 
 
+@pytest.mark.slow
 def test_without_a_controller_a_rollback_is_written_down(world: World) -> None:
     def handler(*words: str) -> Ran:
         return world.handler(*words, HANDLER_CONFIG=str(world.config))

@@ -12,6 +12,8 @@ import tomli
 from reconciler.doors import importing
 from tests.doors.conftest import World
 
+pytestmark = pytest.mark.slow  # commands as people start them: a process each
+
 Golden = Callable[[str, str], None]
 CANARY = "hunter2-canary"
 

@@ -37,6 +37,7 @@ def test_a_reviewer_sees_every_text_that_a_model_reads(world: World, config: Pat
     assert "since" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "shown", "listed"),
     [
@@ -60,6 +61,7 @@ def test_what_hides_in_a_text_is_shown_and_listed(
     assert "\x1b" not in out
 
 
+@pytest.mark.slow
 def test_of_a_later_version_the_difference_is_shown(world: World, config: Path) -> None:
     old, new = config / "interfaces/count/v1", config / "interfaces/count/v2"
     for path in sorted(old.rglob("*")):
@@ -77,6 +79,7 @@ def test_of_a_later_version_the_difference_is_shown(world: World, config: Path) 
     (new / "skills/count/SKILL.md").write_bytes((old / "skills/count/SKILL.md").read_bytes())
 
 
+@pytest.mark.slow
 def test_a_change_of_one_byte_is_named_by_validate_and_by_the_check(world: World, config: Path) -> None:
     assert lock(world, "add", "count/v1", "--despite-warnings", "--reviewer", "ada")[0] == 0
     assert lock(world, "check") == (0, "", "1 version published, and as published\n")
@@ -87,6 +90,7 @@ def test_a_change_of_one_byte_is_named_by_validate_and_by_the_check(world: World
         assert "interfaces/count/v1/tools.json:1:1: error I301: count/v1 is published and has" in ran.out
 
 
+@pytest.mark.slow
 def test_an_entry_that_was_published_at_a_commit_may_not_change_or_go(world: World, config: Path) -> None:
     assert lock(world, "add", "count/v1", "--despite-warnings", "--reviewer", "ada")[0] == 0
     git(config, "init", "-q", "-b", "main")
@@ -111,6 +115,7 @@ def test_an_entry_that_was_published_at_a_commit_may_not_change_or_go(world: Wor
     assert "cannot read handler.lock at 'nowhere'" in err
 
 
+@pytest.mark.slow
 def test_an_older_lock_gets_the_names_of_its_files(world: World, config: Path) -> None:
     assert lock(world, "add", "count/v1", "--despite-warnings", "--reviewer", "ada")[0] == 0
     file = config / "handler.lock"

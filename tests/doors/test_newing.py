@@ -43,6 +43,7 @@ def _files(config: Path) -> dict[str, bytes]:
     return {str(path.relative_to(config)): path.read_bytes() for path in config.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name", "of", "files"), _EACH)
 def test_a_new_object_is_admitted_as_it_stands(
     world: World, config: Path, kind: str, name: str, of: list[str], files: list[str]
@@ -93,6 +94,7 @@ def test_what_only_a_person_knows_is_left_to_fill_in_and_said(world: World, conf
     assert '(one of "a", "b")' in text
 
 
+@pytest.mark.slow
 def test_an_agent_is_shown_what_it_could_use(world: World, config: Path) -> None:
     assert world.handler("new", "binding", "fast", "--connector", "ocr-rapid", "-c", "config").code == 0
     assert world.handler("new", "agent", "clerk", "-c", "config").code == 0
@@ -134,6 +136,7 @@ def test_a_wrong_command_line_writes_nothing(world: World, config: Path, words: 
     assert _files(config) == before
 
 
+@pytest.mark.slow
 def test_a_link_or_half_of_an_object_is_not_written_over(world: World, config: Path) -> None:
     (config / "agents/clerk.toml").symlink_to("nowhere")
     assert world.handler("new", "agent", "clerk", "-c", "config").code == 1

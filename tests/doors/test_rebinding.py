@@ -147,6 +147,7 @@ def copy_interface(config: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_publishing_freezes_a_version(world: World, config: Path) -> None:
     folder = copy_interface(config)
     ran = world.handler(
@@ -165,6 +166,7 @@ def test_publishing_freezes_a_version(world: World, config: Path) -> None:
     assert (config / "handler.lock").read_bytes() == written
 
 
+@pytest.mark.slow
 def test_what_is_warned_about_is_published_only_where_one_says_so_and_then_told_no_more(
     world: World, config: Path
 ) -> None:
@@ -183,6 +185,7 @@ def test_what_is_warned_about_is_published_only_where_one_says_so_and_then_told_
     assert "I23" not in world.handler("validate", "config").out
 
 
+@pytest.mark.slow
 def test_nobody_publishes_without_a_name(world: World, config: Path) -> None:
     copy_interface(config)
     surroundings = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "USER": "somebody"}
@@ -202,6 +205,7 @@ def test_nobody_publishes_without_a_name(world: World, config: Path) -> None:
     assert "reviewed by ada@example.org" in ran.err
 
 
+@pytest.mark.slow
 def test_what_is_refused_or_not_ours_is_not_published(world: World, config: Path) -> None:
     folder = copy_interface(config)
     (folder / "tools.json").write_text("[]")

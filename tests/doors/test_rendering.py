@@ -13,6 +13,8 @@ from reconciler.harness.harnesses import HARNESSES
 from . import fakes
 from .conftest import World
 
+pytestmark = pytest.mark.slow  # commands as people start them: a process each
+
 _VSCODE = '{\r\n\t// the servers\r\n\t"servers": {\r\n\t\t"mine": {"command": "x"}, // why\r\n\t},\r\n}'
 _CODEX = 'model = "x" # mine\n\n[mcp_servers.mine]\ncommand = "a"'
 

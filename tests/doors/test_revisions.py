@@ -25,6 +25,7 @@ def repo(world: World) -> Repo:
     return made
 
 
+@pytest.mark.slow
 def test_two_commits_are_compared_whatever_lies_in_the_work_tree_and_nothing_is_written(
     world: World, repo: Repo
 ) -> None:
@@ -44,6 +45,7 @@ def test_two_commits_are_compared_whatever_lies_in_the_work_tree_and_nothing_is_
     assert world.handler("diff", "--rev", "HEAD~1..main", "--detailed-exitcode", "-c", "config").code == 2
 
 
+@pytest.mark.slow
 def test_one_commit_is_compared_with_what_is_in_force(world: World, repo: Repo) -> None:
     assert world.handler("diff", "--rev", "main", "-c", "config").code == 1
     repo.git("checkout", "-q", "-f", "main")
@@ -83,6 +85,7 @@ def test_what_the_older_commit_refuses_counts_as_not_there_and_is_said(world: Wo
     assert world.handler("diff", "--rev", "main~2..main~1", "-c", "config").code == 2
 
 
+@pytest.mark.slow
 def test_what_was_agreed_to_is_applied_only_where_it_is_still_that(world: World, repo: Repo) -> None:
     repo.git("checkout", "-q", "-f", "main")
     with pytest.MonkeyPatch.context() as patch:

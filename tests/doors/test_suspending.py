@@ -8,6 +8,8 @@ import pytest
 from reconciler.doors import editing, offline
 from tests.doors.conftest import World
 
+pytestmark = pytest.mark.slow  # commands as people start them: a process each
+
 _AGENT = """\
 # who reads
 apiVersion = "handler.agent/v1"

@@ -101,6 +101,7 @@ def test_without_the_check_it_is_a_rebind(place: World, agent: Path) -> None:
     assert 'count = "right"' in agent.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -11,6 +11,8 @@ import pytest
 
 from tests.doors.conftest import World
 
+pytestmark = pytest.mark.slow  # commands as people start them: a process each
+
 _BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n'
 _CONNECTOR = (
     'apiVersion = "handler.connector/v1"\nname = "second"\ndescription = "d"\nimplements = ["ocr/v2"]\n'

@@ -36,6 +36,7 @@ def test_what_init_makes_is_admitted(world: World, config: Path) -> None:
     assert ran.err.startswith("0 errors in ")
 
 
+@pytest.mark.slow
 def test_every_problem_has_its_place_line_caret_why_and_mend(
     world: World, config: Path, golden: Golden
 ) -> None:
@@ -57,6 +58,7 @@ def test_every_problem_has_its_place_line_caret_why_and_mend(
     assert {one["path"] for one in told["problems"]} >= {"config/agents/clerk.toml"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json", "github", "sarif"])
 def test_a_secret_in_the_text_is_told_by_its_place_and_shown_in_no_format(
     world: World, config: Path, form: str
@@ -82,6 +84,7 @@ def test_a_secret_in_the_text_is_told_by_its_place_and_shown_in_no_format(
     assert (ran.code, "C225" in ran.out + ran.err, key in ran.out + ran.err) == (0, True, False)
 
 
+@pytest.mark.slow
 def test_a_part_shows_its_own_problems_though_the_whole_is_judged(world: World, config: Path) -> None:
     misspell(config)
     (config / "agents/reader.toml").write_text('apiVersion = "handler.agent/v1"\nproject = "nope"\n')
@@ -170,6 +173,7 @@ def test_a_bare_repository_is_judged_at_its_head(tmp_path: Path) -> None:
     assert [problem.code for problem in look.admission.problems] == ["S101"]
 
 
+@pytest.mark.slow
 def test_a_folder_that_holds_nothing_of_a_configuration_is_said_to_be_none(world: World) -> None:
     (world.root / "papers").mkdir()
     (world.root / "papers" / "letter.txt").write_text("Dear")

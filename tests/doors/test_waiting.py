@@ -223,6 +223,7 @@ def test_a_wait_for_what_there_is_not_does_not_last(
     assert words in ran.err
 
 
+@pytest.mark.slow
 def test_a_wait_that_no_controller_can_end_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_HOPE_S", 0.05)
     ran = world.handler("-c", str(world.config), "wait", "agent/clerk")

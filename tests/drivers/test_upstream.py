@@ -180,6 +180,7 @@ def test_no_line_makes_the_reader_raise(sent: bytes) -> None:
     upstream.read(sent)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),

@@ -73,6 +73,7 @@ def test_what_is_brought_up_to_date_goes_as_exactly(word: str, before: bytes | N
     assert merging.merged(row, data, {}, ours) == (before, Ours())
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.sampled_from(_CASES),

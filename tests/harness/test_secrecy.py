@@ -97,6 +97,7 @@ def test_a_default_is_left_out_of_every_reference(default: str, store: str) -> N
     assert secrecy.without_defaults(text) == f"--x=${{{store}VAR}}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["a" * 4096, "a=" * 2048, "${" * 2048, "://" * 1365, " =" * 2048, "-a " * 1365]
 )

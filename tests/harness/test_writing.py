@@ -43,6 +43,7 @@ _TEXTS = st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_c
 _NAMES = st.text(alphabet=string.ascii_letters + string.digits + "_-. é", min_size=1, max_size=50)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=times(25))
 @given(
     name=_TEXTS.filter(bool),
@@ -145,6 +146,7 @@ def test_no_secret_of_the_source_stands_in_a_text_or_in_what_is_left_to_do(serve
     _admitted(made.files)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.from_regex(r"[A-Z][A-Z0-9_]{0,10}(KEY|TOKEN|SECRET|PASSWORD)", fullmatch=True),

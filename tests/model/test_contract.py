@@ -182,6 +182,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*SHAPE["properties"]]), _VALUES, max_size=4))  # type: ignore[misc]
 def test_no_value_is_ever_told_and_what_is_told_is_short_and_on_one_line(instance: dict[str, object]) -> None:
     tool = made(SHAPE)

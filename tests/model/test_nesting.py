@@ -90,6 +90,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=times(120))
 @given(SCHEMAS, VALUES)
 def test_no_valid_instance_is_deeper_than_its_schema_says(schema: Any, value: Any) -> None:

@@ -247,6 +247,7 @@ _EDITS: tuple[dict[str, str | None], ...] = (
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(range(len(_EDITS))), min_size=1, max_size=8))
 @settings(max_examples=times(25))
 def test_edit_by_edit_gives_what_a_fresh_start_gives(edits: list[int]) -> None:

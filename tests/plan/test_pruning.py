@@ -236,6 +236,7 @@ def _present(names: set[str]) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=times(25))
 @given(STEPS, st.sampled_from([HALF, TENTH, WHOLE]))
 def test_no_order_of_edits_removes_more_within_a_minute_than_may_go_at_once(

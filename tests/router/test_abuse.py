@@ -258,6 +258,7 @@ def test_a_bad_line_is_answered_as_it_should_and_nothing_else_is(one: Row) -> No
     run(test)
 
 
+@pytest.mark.slow
 def test_a_line_that_comes_alone_is_answered_as_among_others() -> None:
     """What arrives in one piece and is one line takes a way of its own; an agent waits before it goes on."""
 

@@ -79,6 +79,7 @@ for ask in (lambda: files.read(scope, "a", 10), lambda: files.spot(scope, "new")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [errno.ENOSYS, errno.EPERM])
 def test_where_the_kernel_or_a_container_lacks_openat2_files_are_refused_in_words(
     work: Path, fault: int
@@ -261,6 +262,7 @@ def killed_at(step: str, folder: Path, name: str) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
+@pytest.mark.slow
 def test_a_crash_while_a_new_file_is_written_leaves_nothing(work: Path, box: int) -> None:
     killed_at("copying", work, "new")
     assert names(work) == set()
@@ -371,6 +373,7 @@ print(sorted(os.listdir(folder)), open(folder + "/a").read())
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_unavailable_and_leaves_what_was_there(work: Path, tmp_path: Path, box: int) -> None:
     (tmp_path / "box" / "o").write_bytes(b"x" * 10**6)
     script = (

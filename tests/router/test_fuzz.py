@@ -153,6 +153,7 @@ MEMBERS = {
 MESSAGES = st.fixed_dictionaries({}, optional=MEMBERS).map(lambda value: json.dumps(value).encode())
 
 
+@pytest.mark.slow
 @settings(max_examples=times(25))
 @given(st.lists(st.one_of(MESSAGES, MESSAGES, st.binary(max_size=60)), max_size=40))
 def test_whatever_lines_one_thinks_of_are_answered_as_the_rules_say(lines: list[bytes]) -> None:

@@ -576,6 +576,7 @@ def test_another_user_is_not_served() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_one_connection_s_flood_does_not_stop_another() -> None:
     async def test() -> None:
         async with stage_set(FakeLane(stage.echoing)) as play, play.agent() as flood, play.agent() as calm:

@@ -124,6 +124,7 @@ REPLIES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=times(120))
 @given(st.one_of(MESSAGES, MESSAGES, ODD), WRITTEN, REPLIES)
 def test_what_goes_straight_ends_as_the_law_says(

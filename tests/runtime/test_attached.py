@@ -36,6 +36,7 @@ def listening(path: Path) -> Iterator[subprocess.Popen[bytes]]:
             running.kill()
 
 
+@pytest.mark.slow
 def test_it_is_met_left_alone_and_met_again_after_it_was_gone(tmp_path: Path) -> None:
     path = tmp_path / "app.sock"
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def test_nobody_prints_a_head(tmp_path: Path) -> None:
 @example([(True, b"a\n"), (True, b"x" * RING_BYTES), (True, b"b\n")])
 @example([(True, b"x" * (RING_BYTES // 2 - 200)), (True, b"y" * 200), (False, b"z")])
 @example([(True, b"\n" * 65536), (False, b"\n" * 65536)])
+@pytest.mark.slow
 def test_a_ring_is_bounded_and_of_whole_lines_whatever_is_said(
     tmp_path: Path, pieces: list[tuple[bool, bytes]]
 ) -> None:

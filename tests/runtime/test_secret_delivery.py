@@ -69,6 +69,7 @@ async def test_a_secret_arrives_by_the_way_of_its_slot_and_by_no_other(tmp_path:
         assert hits == []
 
 
+@pytest.mark.slow
 async def test_a_program_that_the_connector_starts_does_not_get_the_descriptor(tmp_path: Path) -> None:
     code = """
 import os

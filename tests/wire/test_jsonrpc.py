@@ -186,6 +186,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=times(25))
 @given(JSON, st.booleans(), st.sampled_from([None, (", ", ": "), (",", ":"), (" , ", " : ")]))
 def test_any_value_is_read_however_it_is_written(
