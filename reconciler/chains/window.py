@@ -51,39 +51,27 @@ class OverflowsError(ValueError):
 
 
 def paired(messages: Sequence[M], stub: Callable[[M, str], M]) -> tuple[M, ...]:
-    """``messages`` with exactly one result for each call.
+    """``messages`` with exactly one result for each call, right after the message that asks for it.
 
-    A result that answers no earlier call, or one that is answered already, is dropped (the first wins). A
-    call without a result gets ``stub(assistant message, call id)``, after the results that directly follow
-    it.
+    A result answers the newest message before it that asks for its call. One that answers none, or a call
+    that is answered already, is dropped (the first wins). A call without a result gets ``stub(asking message,
+    call id)``, after the results that are there.
     """
-    answered = _answered(messages)
+    newest: dict[str, int] = {}
+    results: dict[int, dict[str, M]] = {}
+    for at, message in enumerate(messages):
+        newest.update(dict.fromkeys(message.call_ids, at))
+        if message.role == "tool" and message.tool_call_id in newest:
+            asker = newest[message.tool_call_id]
+            results.setdefault(asker, {}).setdefault(message.tool_call_id, message)
     out: list[M] = []
-    owed: list[tuple[M, str]] = []
-    kept: set[str] = set()
-    asked: set[str] = set()
-    for message in messages:
+    for at, message in enumerate(messages):
         if message.role == "tool":
-            if message.tool_call_id in asked and message.tool_call_id not in kept:
-                kept.add(message.tool_call_id)
-                out.append(message)
             continue
-        out.extend(stub(*debt) for debt in owed)
-        owed = [(message, call) for call in message.call_ids if call not in answered]
-        asked.update(message.call_ids)
-        out.append(message)
-    return (*out, *(stub(*debt) for debt in owed))
-
-
-def _answered(messages: Sequence[Message]) -> set[str]:
-    """The calls that have a result somewhere after them."""
-    asked: set[str] = set()
-    found: set[str] = set()
-    for message in messages:
-        asked.update(message.call_ids)
-        if message.role == "tool" and message.tool_call_id in asked:
-            found.add(message.tool_call_id)
-    return found
+        found = results.get(at, {})
+        missing = [call for call in dict.fromkeys(message.call_ids) if call not in found]
+        out.extend((message, *found.values(), *(stub(message, call) for call in missing)))
+    return tuple(out)
 
 
 def limit_tokens(token_limit: int, context_length: int) -> int | None:
@@ -119,26 +107,30 @@ def fits(messages: Sequence[M], window: Window, tokens: Callable[[M], int]) -> b
 
 
 def slid(messages: Sequence[M], window: Window, tokens: Callable[[M], int]) -> tuple[M, ...]:
-    """The newest part of ``messages`` that fits, with every system message; raises OverflowsError where it
-    cannot be.
+    """The newest part of ``messages`` that fits, with every system message and the newest turn of the user.
 
     An assistant's message with calls and the results that follow it stay or go together; results without
-    their call go. From the newest unit back, the first that does not fit ends the walk.
+    their call go. From the newest unit back, the first that does not fit ends the walk. Raises OverflowsError
+    where what must stay does not fit, or the newest unit does not.
     """
-    budget = window.budget - sum(tokens(message) for message in messages if message.role == "system")
+    newest = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), None)
+    kept = {at for at, message in enumerate(messages) if message.role == "system" or at == newest}
+    budget = window.budget - sum(tokens(messages[at]) for at in kept)
     if budget < 0:
-        raise OverflowsError("the system messages alone are longer than the context window")
-    kept: set[int] = set()
-    for unit in reversed(_units(messages)):
+        raise OverflowsError("the system messages and the newest turn are longer than the context window")
+    units = _units(messages)
+    for unit in reversed(units):
+        if unit[0] == newest:
+            kept.update(unit)
+            continue
         size = sum(tokens(messages[at]) for at in unit)
         if size > budget:
             break
         budget -= size
         kept.update(unit)
-    newest = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), None)
-    if not kept or (newest is not None and newest not in kept):
-        raise OverflowsError("the newest turn does not fit the context window")
-    return tuple(message for at, message in enumerate(messages) if at in kept or message.role == "system")
+    if not units or units[-1][0] not in kept:
+        raise OverflowsError("the newest messages do not fit the context window")
+    return tuple(message for at, message in enumerate(messages) if at in kept)
 
 
 def _units(messages: Sequence[Message]) -> list[list[int]]:
