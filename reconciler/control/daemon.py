@@ -16,6 +16,7 @@ import socket
 import stat
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.effects import LedgerEffects
 from reconciler.control.harnessdrift import HarnessDrift
+from reconciler.control.jobbook import JobBook
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.looking import Look, Looker
@@ -170,13 +172,15 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     parts, observed = controller.parts, news.observed
     await effects.start()
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
-    methods = Methods(controller, pid=os.getpid(), stop=stop)
+    book = JobBook(place.state, effects.writing, effects.recount)
+    answers = {**Methods(controller, pid=os.getpid(), stop=stop).table(), **book.table()}
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_signalled, stop)
             tasks.start_soon(watch.run)
             tasks.start_soon(effects.run)
-            await controller.run(stop, lambda: _listen(place.run, methods, watch))
+            tasks.start_soon(book.keep_house)
+            await controller.run(stop, lambda: _listen(place.run, answers, watch))
             watch.stopping()
             tasks.cancel_scope.cancel()
     finally:
@@ -252,10 +256,10 @@ def _instant() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-async def _listen(run_folder: Path, methods: Methods, watch: Watch) -> asyncio.Server:
+async def _listen(run_folder: Path, answers: Mapping[str, rpc.Method], watch: Watch) -> asyncio.Server:
     """Open the control socket; the folder may have been removed since it was laid."""
     lay_run_folder(run_folder)
-    control = await rpc.listen(run_folder / "control.sock", methods.table())
+    control = await rpc.listen(run_folder / "control.sock", answers)
     watch.ready()
     return control
 

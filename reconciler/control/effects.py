@@ -213,6 +213,11 @@ class LedgerEffects:
 
     # what a status says
 
+    def recount(self) -> None:
+        """Attempts were moved by somebody else: draw the counts of the status soon."""
+        if self._writing is not None:
+            self._count_soon(self._writing)
+
     def _count_soon(self, writing: Writing) -> None:
         if self._counting is None:
             loop = asyncio.get_running_loop()

@@ -4,8 +4,11 @@ Where a controller runs it does so itself, in its ledger's thread (``JobBook``, 
 otherwise ``handler jobs`` takes the state folder's lock and does the same. Listing needs neither.
 """
 
+import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from reconciler.attempts import retention
@@ -19,6 +22,7 @@ from reconciler.control.status import iso
 
 SETTLED = ("succeeded", "failed", "cancelled")
 _EVIDENCE_CHARS = 1000
+_LOG = logging.getLogger("handler.jobs")
 PRUNE_EVERY_S = 6 * 3600.0
 
 
@@ -115,9 +119,10 @@ class JobBook:
     """The controller's answers about attempts, by method name."""
 
     def __init__(
-        self, writing: Callable[[], Awaitable[Writing]], moved: Callable[[], None] = lambda: None
+        self, state: Path, writing: Callable[[], Awaitable[Writing]], moved: Callable[[], None]
     ) -> None:
-        """``writing`` gives the controller's ledger; ``moved`` hears that attempts were."""
+        """``writing`` gives the ledger of the state folder; ``moved`` hears that attempts were."""
+        self._file = state / "ledger.db"
         self._writing = writing
         self._moved = moved
 
@@ -144,7 +149,21 @@ class JobBook:
         dry = params.get("dryRun") is True
         return await self._done(lambda ledger: pruned(ledger, time.time(), dry_run=dry))
 
+    async def keep_house(self) -> None:
+        """Let go every few hours what is past its time; until cancelled."""
+        while True:
+            await asyncio.sleep(PRUNE_EVERY_S)
+            if not self._file.exists():
+                continue
+            try:
+                writing = await self._writing()
+                await writing.run(lambda ledger: retention.prune(ledger, time.time(), dry_run=False))
+            except OSError as error:
+                _LOG.warning("what is past its time stays in the ledger: %s", error)
+
     async def _done(self, work: Callable[[Ledger], dict[str, Any]]) -> dict[str, Any]:
+        if not self._file.exists():
+            raise Refused("there is no job: no effect was ever tried here")
         try:
             writing = await self._writing()
             return await writing.run(work)
