@@ -24,7 +24,7 @@ base = "{base}"
 requestIdHeader = "x-request-id"
 maxResponseBytes = 1000000
 [echo]
-model = "exact"
+model = "{echo}"
 [rateLimit]
 resetFormat = "go-duration"
 headers = {{ requestsRemaining = "x-left", requestsReset = "x-reset", retryAfter = "retry-after" }}
@@ -342,7 +342,10 @@ def _made(
     name: str, dialect: str, body: str, *, kind: str = "call", base: str = "https://api.x.com/v1"
 ) -> Profile:
     driver = name.partition(".")[0]
-    return profile(_HEAD.format(id=name, dialect=dialect, driver=driver, kind=kind, base=base) + body)
+    echo = "unreliable" if driver in ("openai-images", "openai-audio") else "exact"
+    return profile(
+        _HEAD.format(id=name, dialect=dialect, driver=driver, kind=kind, base=base, echo=echo) + body
+    )
 
 
 def named(name: str, base: str = "https://api.x.com/v1") -> Profile:
