@@ -16,7 +16,7 @@ from reconciler.model.sealed import Reply
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 _GO = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms|us|µs|ns|m|s))+")
 _GO_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|us|µs|ns|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
