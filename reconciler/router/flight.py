@@ -405,7 +405,7 @@ class Flight:
         """Stop whatever the call is at; nothing of it comes back. False: it never went out."""
         has_gone_out = type(self._step) is Place
         if self._number is not None and self._lane is not None:
-            has_gone_out = self._lane.cancel(self._number)
+            has_gone_out = self._lane.cancel(self._number) is not False  # only its word proves the contrary
             self._number = None
         if self._handoff is not None:
             self._handoff.wanted = False

@@ -117,8 +117,9 @@ class FakeLane:
             self.then(call)
         return call.number
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, number: int) -> bool:
         self.sent[number].cancelled = True
+        return True
 
     def hold(self) -> None:
         self.holds += 1
