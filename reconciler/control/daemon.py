@@ -236,7 +236,8 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
     tracer = Tracer(os.environ, secrets.token_hex)
     news.observed = Observed(controller, Clocks(time.time, time.monotonic), tracer)
-    news.observed.more = shadows.families
+    news.observed.more = lambda: (*shadows.families(), *effects.families())
+    board.jobs, effects.changed = effects.jobs, board.stir
     journal.left = news.observed.left
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving

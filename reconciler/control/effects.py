@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +34,10 @@ from reconciler.attempts.ledger import LEASE_S, ConflictError, Ledger, Overtaken
 from reconciler.attempts.machine import ForbiddenError
 from reconciler.attempts.records import Attempt, Execution, Owner, Request, State
 from reconciler.attempts.writing import RENEW_S, Writing
+from reconciler.control.exposition import Family, counted
 from reconciler.model.calls import Refusal
 from reconciler.model.effects import CONFLICT, REQUEST_KEY, UNKNOWN, Begun, Ending, Heard, Intent, Known
+from reconciler.model.names import Kind, ObjectRef
 
 _LOG = logging.getLogger("handler.effects")
 _PATIENCE_S = 5.0  # an agent waits so long for its call's end to be written down
@@ -217,6 +219,18 @@ class LedgerEffects:
         """Attempts were moved by somebody else: draw the counts of the status soon."""
         if self._writing is not None:
             self._count_soon(self._writing)
+
+    def jobs(self) -> Mapping[ObjectRef, Tally]:
+        """The attempts of each binding that are not over, as they were last counted."""
+        return {ObjectRef(Kind.BINDING, name): tally for name, tally in self.tallies.items()}
+
+    def families(self) -> Iterator[Family]:
+        """The same, as metrics."""
+        found: dict[tuple[str, ...], float] = {}
+        for name, tally in self.tallies.items():
+            found[name, "open"], found[name, "indeterminate"] = tally.open, tally.indeterminate
+        told = "Attempts at an effect that are not over, and those of them that nobody knows the outcome of."
+        yield counted("handler_attempts", told, ("binding", "which"), found, kind="gauge")
 
     def _count_soon(self, writing: Writing) -> None:
         if self._counting is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from reconciler.admission.admit import Admission
+from reconciler.attempts.holdings import Tally
 from reconciler.config.paths import Owner, home
 from reconciler.control.withholding import Demands
 from reconciler.model.identity import moved
@@ -41,6 +42,7 @@ class Facts:
     drifted: Mapping[ObjectRef, Condition] = field(default_factory=dict)  # at the last check
     proofs: Demands = field(default_factory=dict)  # of bindings that ask for evidence
     running: bool = True  # False: written without a controller
+    jobs: Mapping[ObjectRef, Tally] = field(default_factory=dict)  # of bindings: attempts that are not over
 
 
 _NOBODY = RouteTable(0, {}, {})
@@ -146,6 +148,7 @@ def _judged_anew(before: Facts, now: Facts) -> set[ObjectRef]:
         _unlike(before.proofs, now.proofs)
         | _unlike(before.flapping, now.flapping)
         | _unlike(before.drifted, now.drifted)
+        | _unlike(before.jobs, now.jobs)
     )
     # Whoever is judged anew, for whatever reason, has new selections.
     agents = moved(old.selections, new.selections) | moved(before.desired.agents, now.desired.agents)

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from reconciler.attempts.holdings import Tally
 from reconciler.control import details
 from reconciler.control.facts import Facts, Index
 from reconciler.control.withholding import Demanded
@@ -65,11 +66,19 @@ def status(index: Index, ref: ObjectRef) -> ObjectStatus:
         used_by=tuple(sorted(map(str, index.users(ref)))),
         declared=details.declared(in_force.spec, admission) if in_force else None,
         services=_services(index.facts, ref),
+        jobs=_jobs(index.facts, ref),
     )
 
 
 def _is_suspended(form: Resource[Record] | None) -> bool:
     return form is not None and isinstance(form.spec, (Agent, Binding)) and form.spec.suspend
+
+
+def _jobs(facts: Facts, ref: ObjectRef) -> Mapping[str, int] | None:
+    if ref.kind is not Kind.BINDING or not facts.running:
+        return None
+    found = facts.jobs.get(ref, Tally())
+    return {"open": found.open, "indeterminate": found.indeterminate}
 
 
 def _services(facts: Facts, ref: ObjectRef) -> tuple[Mapping[str, object], ...]:

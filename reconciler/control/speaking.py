@@ -8,7 +8,7 @@ more than the objects that it sums up: it is drawn when their words of the same 
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import anyio
@@ -44,6 +44,7 @@ class Speaker:
     def __init__(self, board: Board, sayings: Sayings) -> None:
         self._board = board
         self._sayings = sayings
+        board.stirred = self.soon
         self._teller = Teller()
         self._asked, self._told = 0, 0  # how often there was something new, and how much of it is out
         self._news, self._due = anyio.Event(), anyio.Event()
@@ -113,7 +114,8 @@ class Speaker:
 
     async def _draw(self, draw: Callable[[Facts], T]) -> T:
         asked = self._asked
-        drawn = await anyio.to_thread.run_sync(draw, self._sayings.facts())
+        facts = replace(self._sayings.facts(), jobs=self._board.jobs())
+        drawn = await anyio.to_thread.run_sync(draw, facts)
         self._told = asked
         return drawn
 

@@ -24,10 +24,11 @@ from typing import Any
 
 import orjson
 
+from reconciler.attempts.holdings import Tally
 from reconciler.control import atomic, outcomes
 from reconciler.control.seals import Seals
 from reconciler.control.summary_md import Page
-from reconciler.model.names import Kind
+from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.status import Condition, ObjectStatus, Summary, settle
 
 _LOG = logging.getLogger("handler.status")
@@ -68,6 +69,8 @@ class Board:
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
         """``now`` is the wall clock in seconds; the folder is made, 0700, when something is published."""
         self.fault = ""  # why nothing can be written, or ""
+        self.jobs: Callable[[], Mapping[ObjectRef, Tally]] = dict  # attempts of bindings that are not over
+        self.stirred: Callable[[], None] = lambda: None  # hears of it when those are others
         self._folder = folder
         self._now = now
         self._wanted: dict[Key, ObjectStatus] = {}  # what the folder is to hold
@@ -88,6 +91,10 @@ class Board:
         self._summing = (
             threading.Lock()
         )  # taken before the turn: a summary waits for the disk, no object does
+
+    def stir(self) -> None:
+        """Something beside the facts is to be said anew: tell who says it."""
+        self.stirred()
 
     def look_began(self, at: float) -> None:
         """What is told from now on came of a look that began then (wall clock): how long attempts took."""
@@ -349,6 +356,7 @@ def _document(told: _Told) -> bytes:
         "problems": status.problems,
         "inventory": status.inventory,
         "usedBy": status.used_by,
+        "jobs": status.jobs,
         "history": outcomes.as_json(told.attempts, iso),
         "lastHandledRequestAt": told.handled,
     }

@@ -179,3 +179,12 @@ def age(seconds: float) -> str:
 def counted(number: int, one: str) -> str:
     """``1 agent``, ``3 agents``."""
     return f"{number} {one}" if number == 1 else f"{number} {one}s"
+
+
+def jobs(told: object) -> str:
+    """A binding's attempts that are not over, in words; "" where there are none."""
+    if not isinstance(told, dict) or not told.get("open"):
+        return ""
+    lost = int(told.get("indeterminate") or 0)
+    more = f", {lost} of which nobody knows whether it happened: handler jobs list" if lost else ""
+    return f"{told['open']} not over{more}"

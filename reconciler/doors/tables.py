@@ -407,9 +407,9 @@ def _declared(document: dict[str, object], settings: usage.Settings) -> list[lis
         count = len(standing.sessions(settings.config, agent=name))
         rows.append(("sessions", f"{count} open" if count else "none is open"))
     if kind == "binding":
-        path = standing.log_path(settings.config, name)
-        written = bool(standing.log_lines(path, 1))
+        written = bool(standing.log_lines(path := standing.log_path(settings.config, name), 1))
         rows.append(("log", usage.path_shown(path) + ("" if written else " (nothing is written yet)")))
+        rows.append(("jobs", columns.jobs(document.get("jobs"))))
     return [[word, str(value)] for word, value in rows if value]
 
 

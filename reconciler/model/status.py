@@ -98,6 +98,7 @@ class ObjectStatus:
     used_by: tuple[str, ...] = ()
     declared: Mapping[str, Any] | None = None  # what its form in force says of itself
     services: tuple[Mapping[str, Any], ...] = ()  # of an agent: what answers each of its interfaces
+    jobs: Mapping[str, int] | None = None  # of a binding: its attempts that are not over
 
 
 @dataclass(frozen=True, slots=True)
