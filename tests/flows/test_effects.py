@@ -113,10 +113,13 @@ def test_a_connection_lost_after_the_message_leaves_it_unknown(
     assert told["error"] == "outcome_unknown"
     assert "look before you send it again" in told["message"]
     assert states(made) == (State.INDETERMINATE, "unknown")
-    wait_for(lambda: bool((made.status("binding", "mail").get("jobs") or {}).get("indeterminate")), "it is told")
-    assert "nobody knows whether it happened: handler jobs list" in made.handler(
-        "describe", "binding/mail"
-    ).stdout
+    wait_for(
+        lambda: bool((made.status("binding", "mail").get("jobs") or {}).get("indeterminate")), "it is told"
+    )
+    assert (
+        "nobody knows whether it happened: handler jobs list"
+        in made.handler("describe", "binding/mail").stdout
+    )
 
 
 def test_an_agent_writes_and_edits_its_files(place: tuple[House, mailserver.Mailbox]) -> None:
