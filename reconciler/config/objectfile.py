@@ -147,15 +147,6 @@ class ServiceSeen(Document):
     """The key, like `services.ocr`."""
 
 
-class JobsSeen(Document):
-    """How many of a binding's attempts at an effect are not over."""
-
-    open: int
-    """Attempts that are not over, those that nobody knows the outcome of included."""
-    indeterminate: int
-    """Attempts of which nobody can know whether they happened: a person has to say (`handler jobs`)."""
-
-
 class AttemptSeen(Document):
     """One form of an object and what became of it."""
 
@@ -201,8 +192,9 @@ class StatusFile(Document):
     """What runs because of it."""
     used_by: list[str] = []
     """Objects that use it, as KIND/NAME."""
-    jobs: JobsSeen | None = None
-    """The attempts of a binding that are not over; null of other kinds, and where no controller runs."""
+    jobs: dict[Literal["open", "indeterminate"], int] | None = None
+    """How many of a binding's attempts at an effect are not over, and of how many of those nobody can know
+    whether they happened (`handler jobs`); null of other kinds, and where no controller runs."""
     history: list[AttemptSeen] = []
     """Its last forms, the newest first: at most five, one a digest."""
     last_handled_request_at: str = ""
