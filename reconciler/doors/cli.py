@@ -17,6 +17,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 def run(settings: usage.Settings, words: list[str]) -> int:
     """Run one command; its exit code. Raises ``usage.Usage`` for a wrong command line, and what it raises."""
+    usage.refuse_nothing(words)
     try:
         code = handler.main(args=words, prog_name="handler", standalone_mode=False, obj=settings)
     except click.exceptions.NoArgsIsHelpError as fault:

@@ -128,10 +128,27 @@ def settings(arguments: list[str]) -> tuple[Settings, list[str]]:
         elif name in _VALUES:
             if not given and not rest:
                 raise Usage(f"{name} needs a value")
-            _set(found, name, value if given else rest.pop(0))
+            value = value if given else rest.pop(0)
+            refuse_nothing((name, value))
+            _set(found, name, value)
         else:
             left.append(word)
     return found, left
+
+
+def refuse_nothing(words: list[str] | tuple[str, ...]) -> None:
+    """Raise ``Usage`` where a word is empty, as a script's is whose variable was not set: a check that was
+    asked for, and left out, would pass.
+    """
+    before = ""
+    for word in words:
+        if word == "--":
+            return
+        name = before if not word else word[:-1] if word.startswith("--") and word.endswith("=") else None
+        if name is not None:
+            asked = f"{name} needs a value" if name.startswith("-") else "one word of the command is empty"
+            raise Usage(f"{asked}: was a variable not set?")
+        before = word
 
 
 def _set(found: Settings, name: str, text: str) -> None:

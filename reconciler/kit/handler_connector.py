@@ -163,6 +163,10 @@ def __getattr__(name: str) -> Any:
         import handler_gate  # noqa: PLC0415 - as said
 
         return getattr(handler_gate, name)
+    if name in ("ask", "Unanswered"):
+        import handler_asking  # noqa: PLC0415 - as said
+
+        return getattr(handler_asking, name)
     raise AttributeError(name)
 
 

@@ -57,8 +57,6 @@ def test_a_server_keeps_every_case_however_it_is_told_of_a_schema(
 
 def test_what_two_connectors_share_is_the_same_to_the_byte() -> None:
     assert len({path.read_bytes() for path in CONNECTORS.glob("llm-*/completing.py")}) == 1
-    shared = [*CONNECTORS.glob("search-*/asking.py"), *CONNECTORS.glob("llm-*/asking.py")]
-    assert len({path.read_bytes() for path in shared}) == 1
 
 
 def test_what_is_sent_is_the_whole_of_the_call_and_the_key_stands_in_its_header_alone(server: Served) -> None:

@@ -14,9 +14,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import asking
 import completing
-from handler_connector import Failure, serve
+from handler_connector import Failure, Unanswered, ask, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -80,8 +79,8 @@ def _body(
 def _asked(body: dict[str, Any], timeout_s: float) -> Any:
     url = f"{os.environ['LLM_SERVER'].rstrip('/')}/chat/completions"
     try:
-        return asking.ask(url, body, timeout_s=timeout_s)
-    except asking.UnansweredError as fault:
+        return ask(url, body, timeout_s=timeout_s)
+    except Unanswered as fault:
         code = _named(fault.body) or ("too_long" if fault.status == 413 else "unavailable")
         raise Failure(code, _WORDS.get(fault.status, str(fault))) from fault
 

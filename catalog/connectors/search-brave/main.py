@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import asking
 import results
-from handler_connector import Failure, serve
+from handler_connector import Failure, Unanswered, ask, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -42,8 +41,8 @@ def search(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
     }
     url = f"{ORIGIN}/res/v1/web/search?{urlencode(words)}"
     try:
-        answer = asking.ask(url, timeout_s=_TIMEOUT_S)
-    except asking.UnansweredError as fault:
+        answer = ask(url, timeout_s=_TIMEOUT_S)
+    except Unanswered as fault:
         raise Failure("unavailable", _WORDS.get(fault.status, str(fault))) from fault
     rows = (
         (one.get("title"), one.get("url"), one.get("description"), one.get("page_age"))

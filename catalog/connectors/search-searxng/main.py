@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import asking
 import results
-from handler_connector import Failure, serve
+from handler_connector import Failure, Unanswered, ask, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -37,8 +36,8 @@ def search(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
     }
     url = f"{os.environ['SEARXNG_SERVER'].rstrip('/')}/search?{urlencode(words)}"
     try:
-        answer = asking.ask(url, timeout_s=_TIMEOUT_S)
-    except asking.UnansweredError as fault:
+        answer = ask(url, timeout_s=_TIMEOUT_S)
+    except Unanswered as fault:
         raise Failure("unavailable", _WORDS.get(fault.status, str(fault))) from fault
     found = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(found, list):

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-import asking
 import results
-from handler_connector import Failure, serve
+from handler_connector import Failure, Unanswered, ask, serve
 
 if TYPE_CHECKING:
     from handler_connector import Call
@@ -41,8 +40,8 @@ def search(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
         "include_images": False,
     }
     try:
-        answer = asking.ask(f"{ORIGIN}/search", body, timeout_s=_TIMEOUT_S)
-    except asking.UnansweredError as fault:
+        answer = ask(f"{ORIGIN}/search", body, timeout_s=_TIMEOUT_S)
+    except Unanswered as fault:
         raise Failure("unavailable", _WORDS.get(fault.status, str(fault))) from fault
     found = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(found, list):
