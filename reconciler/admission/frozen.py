@@ -117,13 +117,13 @@ def entries_that_changed(then: Lock, now: Lock, since: str) -> Iterator[Problem]
                 + ("gone" if there is None else "another now"),
                 why="a published version stays as it was: agents rely on every byte of it",
                 mend="take the entry and the folder from version control, "
-                f"and publish the change as {_following(ref)}",
+                f"and publish the change as {following(ref)}",
                 at=Span("handler.lock", there.line, 1) if there else Span("handler.lock"),
                 reason="FrozenModified",
             )
 
 
-def _following(ref: str) -> str:
+def following(ref: str) -> str:
     """Where the next version of something published lies."""
     if "@" in ref:
         name, _, revision = ref.partition("@")

@@ -17,7 +17,7 @@ from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem, Severity
-from reconciler.model.resources import Agent, Binding
+from reconciler.model.resources import Agent, Binding, Connector, Profile
 from reconciler.model.routes import RouteTable
 from reconciler.model.status import Condition, Held, InstanceSeen
 from reconciler.plan.serving import Trial
@@ -63,7 +63,9 @@ class Index:
         self._warnings: Mapping[ObjectRef, tuple[Problem, ...]] = {}
 
     def users(self, ref: ObjectRef) -> Collection[ObjectRef]:
-        """Who uses an object: bindings use connectors; agents use bindings, interfaces and projects."""
+        """Who uses an object: bindings use connectors, connectors without code use profiles; agents use
+        bindings, interfaces and projects.
+        """
         return self._users.get(ref, ())
 
     def instances(self, ref: ObjectRef) -> tuple[InstanceSeen, ...]:
@@ -190,6 +192,10 @@ def _used(facts: Facts, ref: ObjectRef) -> set[ObjectRef]:
     spec = form.spec if form else None
     if isinstance(spec, Binding) and spec.connector:
         found.add(ObjectRef(Kind.CONNECTOR, spec.connector))
+    if isinstance(spec, Connector):
+        found |= {ObjectRef(Kind.PROFILE, name) for name in spec.profiles}
+    if isinstance(spec, Profile):
+        found.add(ObjectRef(Kind.DIALECT, spec.identity.dialect))
     if isinstance(spec, Agent) and spec.project:
         found.add(ObjectRef(Kind.PROJECT, spec.project))
     for selected in admission.selections.get(ref.name, ()) if ref.kind is Kind.AGENT else ():

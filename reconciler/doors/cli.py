@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from reconciler.doors import connectorcli, editcli, jobscli, lockcli, rollcli, sessioncli, usage
+from reconciler.doors import connectorcli, editcli, jobscli, lockcli, profilecli, rollcli, sessioncli, usage
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -334,5 +334,6 @@ for _command in (
     *connectorcli.COMMANDS,
     *lockcli.COMMANDS,
     *jobscli.COMMANDS,
+    *profilecli.COMMANDS,
 ):
     handler.add_command(_command)

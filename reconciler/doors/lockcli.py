@@ -14,7 +14,7 @@ _WAYS = ("pypi", "oci", "npm", "remote")
 
 @click.group("lock")
 def _lock() -> None:
-    """Publish interface versions: freeze them in handler.lock."""
+    """Publish interface versions and profiles: freeze them in handler.lock."""
 
 
 @_lock.command("add")
@@ -23,7 +23,7 @@ def _lock() -> None:
 @click.option("--despite-warnings", is_flag=True, help="Publish what validate has warnings about.")
 @click.pass_obj
 def _lock_add(settings: usage.Settings, ref: str, reviewer: str, despite_warnings: bool) -> int:  # noqa: FBT001 - click's way
-    """Publish REF, like ocr/v1: from then on its files never change.
+    """Publish REF, like ocr/v1, or a profile as ID@REVISION: from then on it never changes.
 
     On a terminal it first shows what a model will read, and asks; --no-input publishes without.
 

@@ -1,4 +1,4 @@
-"""``handler lock``: publishes interface versions by freezing their folders in ``handler.lock``.
+"""``handler lock``: publishes interface versions and profiles by freezing them in ``handler.lock``.
 
 From then on a version never changes; a later edit is refused everywhere. So nothing is locked that is not
 admitted, and an entry that is there is never replaced. ``review`` shows what a model will read beforehand,
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 
 from reconciler.admission import frozen
 from reconciler.config import lock
@@ -16,9 +17,9 @@ from reconciler.control import atomic, commits, folders
 from reconciler.control.source import Gone
 from reconciler.doors import columns, offline, problems, reviewing, usage
 from reconciler.model.inventory import Layer, Lock, LockEntry, Resource
-from reconciler.model.names import InterfaceRef, Kind, ObjectRef
+from reconciler.model.names import InterfaceRef, Kind, ObjectRef, locked_object
 from reconciler.model.problems import Problem
-from reconciler.model.resources import Interface
+from reconciler.model.resources import Interface, Profile, Record
 
 _GIT_S = 5.0
 _FILE = "handler.lock"
@@ -32,11 +33,11 @@ def run(settings: usage.Settings, reference: str, reviewer: str, *, despite_warn
     ref = _parsed(reference)
     look = offline.look(folders.configuration(settings.config))
     inventory = look.admission.inventory
-    interface = inventory.interface(str(ref))
+    interface = inventory.resources.get(ref)
     if interface is None or interface.layer is not Layer.CONFIG:
         return _absent(settings, look, ref)
     whole = inventory.locks.get(Layer.CONFIG) or Lock()
-    entry = frozen.entry(interface, reviewer.strip(), datetime.now(UTC).date().isoformat())
+    entry = _entry(interface, reviewer.strip())
     if (there := whole.entries.get(entry.ref)) is not None:
         if there.digest == entry.digest and not there.files:  # of a time when a lock did not name files
             _write(look, Lock({**whole.entries, entry.ref: replace(there, files=entry.files)}))
@@ -61,13 +62,12 @@ def review(settings: usage.Settings, reference: str) -> int:
     """Show what a model will read of a version; 0 all of it is seen, 1 something in it is not."""
     ref = _parsed(reference)
     look = offline.look(folders.configuration(settings.config))
-    interface = look.admission.inventory.interface(str(ref))
-    if interface is None:
+    published = look.admission.inventory.resources.get(ref)
+    if published is None:
         return _absent(settings, look, ref)
-    last = reviewing.before(look.admission.inventory, ref)
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
-    sys.stdout.write(reviewing.text(interface, last, paint))
-    return 1 if reviewing.is_hiding(interface) else 0
+    sys.stdout.write(reviewing.whole(published, look.admission.inventory, paint))
+    return 1 if reviewing.is_hiding(published) else 0
 
 
 def check(settings: usage.Settings, since: str) -> int:
@@ -76,7 +76,9 @@ def check(settings: usage.Settings, since: str) -> int:
     locks = look.admission.inventory.locks
     now = locks.get(Layer.CONFIG) or Lock()
     faults = [
-        one for one in look.admission.problems if one.reason == "FrozenModified" or one.at.file == _FILE
+        one
+        for one in look.admission.problems
+        if one.reason in ("FrozenModified", "ProfileMutated") or one.at.file == _FILE
     ]
     if since:
         faults += list(frozen.entries_that_changed(_lock_at(look, since), now, since))
@@ -101,14 +103,20 @@ def _lock_at(look: offline.Look, since: str) -> Lock:
     return found
 
 
-def _agreed(settings: usage.Settings, look: offline.Look, interface: Resource[Interface]) -> bool:
+def _entry(resource: Resource[Record], reviewer: str) -> LockEntry:
+    today = datetime.now(UTC).date().isoformat()
+    if resource.ref.kind is Kind.PROFILE:
+        return frozen.profile_entry(cast("Resource[Profile]", resource), reviewer, today)
+    return frozen.entry(cast("Resource[Interface]", resource), reviewer, today)
+
+
+def _agreed(settings: usage.Settings, look: offline.Look, interface: Resource[Record]) -> bool:
     """Show what a model will read, and ask, where somebody sits there; scripts have read ``review``."""
     if not (settings.ask and sys.stdin.isatty()):
         return True
-    ref = InterfaceRef.parse(interface.ref.name)
     paint = columns.Paint(settings.color, tty=sys.stderr.isatty())
-    sys.stderr.write(reviewing.text(interface, reviewing.before(look.admission.inventory, ref), paint))
-    sys.stderr.write(f"Publish {ref}? It never changes then. [y/N] ")
+    sys.stderr.write(reviewing.whole(interface, look.admission.inventory, paint))
+    sys.stderr.write(f"Publish {interface.ref.name}? It never changes then. [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -118,22 +126,28 @@ def _write(look: offline.Look, whole: Lock) -> None:
     (look.root / _FILE).chmod(0o644)
 
 
-def _parsed(reference: str) -> InterfaceRef:
+def _parsed(reference: str) -> ObjectRef:
+    """What is to be published: ``ocr/v1``, or a profile as ``ID@REVISION``."""
+    found = locked_object(reference.removeprefix("profile/"))
     try:
-        return InterfaceRef.parse(reference)
+        if found.kind is Kind.INTERFACE:
+            return ObjectRef(Kind.INTERFACE, str(InterfaceRef.parse(reference)))
     except ValueError as error:
         raise usage.Usage(str(error)) from None
+    return found
 
 
-def _absent(settings: usage.Settings, look: offline.Look, ref: InterfaceRef) -> int:
+def _absent(settings: usage.Settings, look: offline.Look, ref: ObjectRef) -> int:
     """Say why there is nothing to publish: refused, of the catalogue, or not there."""
     inventory = look.admission.inventory
-    if found := look.admission.refused.get(ObjectRef(Kind.INTERFACE, str(ref))):
+    if found := look.admission.refused.get(ref):
         return _refused(settings, look, found)
-    if inventory.interface(str(ref)) is not None:
-        raise usage.Stopped(f"{ref} belongs to the catalogue, which publishes its own versions")
-    near = usage.nearest(str(ref), list(inventory.names(Kind.INTERFACE)))
-    raise usage.Stopped(f"there is no interfaces/{ref}/" + (f": did you mean '{near}'?" if near else ""))
+    if ref in inventory.resources:
+        raise usage.Stopped(f"{ref.name} belongs to the catalogue, which publishes its own versions")
+    near = usage.nearest(ref.name, list(inventory.names(ref.kind)))
+    raise usage.Stopped(
+        f"there is no {lock.folder(ref.name)}" + (f": did you mean '{near}'?" if near else "")
+    )
 
 
 def _refused(settings: usage.Settings, look: offline.Look, found: tuple[Problem, ...]) -> int:
@@ -157,10 +171,9 @@ def _there(there: LockEntry, entry: LockEntry) -> int:
     if there.digest == entry.digest:
         sys.stderr.write(f"{entry.ref} is published already, on {there.published}.\n")
         return 0
-    ref = InterfaceRef.parse(entry.ref)
     raise usage.Stopped(
-        f"{ref} is published and its files have changed since: restore them, or make them "
-        f"interfaces/{ref.name}/v{ref.version + 1}"
+        f"{entry.ref} is published and its files have changed since: restore them, or make them "
+        f"{frozen.following(entry.ref)}"
     )
 
 

@@ -14,12 +14,12 @@ from reconciler.admission import guidance
 from reconciler.admission.view import inside
 from reconciler.doors import columns
 from reconciler.model.inventory import Inventory, Resource
-from reconciler.model.names import InterfaceRef
-from reconciler.model.resources import Interface
+from reconciler.model.names import InterfaceRef, Kind, ObjectRef
+from reconciler.model.resources import Interface, Record
 
 _BEYOND = re.compile(r"[^\x00-\x7f]")
 _MOST = 20  # characters beyond ASCII that are listed
-_READ = re.compile(r"tools\.json|interface\.toml|skills/.*\.md")
+_READ = re.compile(r"tools\.json|interface\.toml|skills/.*\.md|profile\.toml")
 _COLOURS = {"+": "green", "-": "red", "@": "blue"}
 
 
@@ -31,7 +31,18 @@ def before(inventory: Inventory, ref: InterfaceRef) -> Resource[Interface] | Non
     return None
 
 
-def text(version: Resource[Interface], last: Resource[Interface] | None, paint: columns.Paint) -> str:
+def whole(published: Resource[Record], inventory: Inventory, paint: columns.Paint) -> str:
+    """The whole review of an interface version, or of a profile: its facts, and which are new."""
+    ref = published.ref
+    if ref.kind is Kind.INTERFACE:
+        return text(published, before(inventory, InterfaceRef.parse(ref.name)), paint)
+    name, _, revision = ref.name.partition("@")
+    earlier = (ObjectRef(Kind.PROFILE, f"{name}@{number}") for number in range(int(revision) - 1, 0, -1))
+    last = next((found for one in earlier if (found := inventory.resources.get(one))), None)
+    return text(published, last, paint)
+
+
+def text(version: Resource[Record], last: Resource[Record] | None, paint: columns.Paint) -> str:
     """The whole review of a version, ended by a line end."""
     now = _texts(version)
     parts = [
@@ -43,7 +54,7 @@ def text(version: Resource[Interface], last: Resource[Interface] | None, paint: 
     return "".join(filter(None, parts))
 
 
-def _texts(version: Resource[Interface]) -> dict[str, str]:
+def _texts(version: Resource[Record]) -> dict[str, str]:
     return {
         path: data.decode("utf-8", "backslashreplace")
         for path, data in sorted(inside(version).items())
@@ -68,7 +79,7 @@ def _escape(ch: str) -> str:
     return ch.encode("unicode_escape").decode()
 
 
-def is_hiding(version: Resource[Interface]) -> bool:
+def is_hiding(version: Resource[Record]) -> bool:
     """Whether a reader would not see all of it."""
     return any(True for _ in _unseen(_texts(version)))
 
@@ -102,7 +113,8 @@ def _difference(old: Mapping[str, str], new: Mapping[str, str], name: str, paint
     for path in sorted(old.keys() | new.keys()):
         was, now = (_lines(texts[path]) if path in texts else [] for texts in (old, new))
         lines += difflib.unified_diff(was, now, f"{name}/{path}", path, lineterm="", n=2)
-    head = paint(columns.shown(f"what a model reads, since {name}"), "bold")
+    what = "what it states" if "@" in name else "what a model reads"
+    head = paint(columns.shown(f"{what}, since {name}"), "bold")
     body = (
         "".join(f"  {paint(line, _COLOURS.get(line[:1], ''))}\n" for line in lines) or "  nothing differs\n"
     )

@@ -470,6 +470,11 @@ class Profile(Record):
         """``id@revision``: how connectors, locks and records name it."""
         return f"{self.identity.id}@{self.identity.revision}"
 
+    @property
+    def description(self) -> str:
+        """What it is, in one sentence: where every kind has it."""
+        return self.identity.description
+
     def operation(self, name: str) -> Operation | None:
         """The operation of this name, or None: the server does not offer it."""
         return next((one for one in self.operations if one.name == name), None)
