@@ -95,9 +95,9 @@ class BuiltinLane:
         self.release()
         return False
 
-    def serves(self, number: int) -> bool:
-        """Whether somebody waits for that call's answer."""
-        return number in self._calls
+    def serves(self, number: int) -> Sink | None:
+        """Who waits for that call's answer."""
+        return self._calls.get(number)
 
     def prove(self, heard: Callable[[Refusal | None], None]) -> None:
         """It is there whenever the controller is."""

@@ -25,12 +25,14 @@ import anyio
 import anyio.abc
 
 from reconciler import __version__
-from reconciler.control import folders, lock, looking, processes, rpc, withholding
+from reconciler.control import asked, folders, lock, looking, processes, rpc, withholding
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
+from reconciler.control.decisionbook import DecisionBook
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.effects import LedgerEffects
+from reconciler.control.evidence import Evidence, decision_id
 from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.jobbook import JobBook
 from reconciler.control.journal import Journal
@@ -40,7 +42,9 @@ from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
 from reconciler.control.observing import Address, Clocks, Observed
 from reconciler.control.place import Place
+from reconciler.control.policing import Policing
 from reconciler.control.proving import Demand
+from reconciler.control.receipts import Receipts
 from reconciler.control.retained import Retained
 from reconciler.control.sessions import Sessions
 from reconciler.control.shadowing import Shadows
@@ -173,7 +177,8 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     await effects.start()
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
     book = JobBook(place.state, effects.writing, effects.recount)
-    answers = {**Methods(controller, pid=os.getpid(), stop=stop).table(), **book.table()}
+    own = Methods(controller, pid=os.getpid(), stop=stop).table()
+    answers = {**own, **book.table(), **asked.table(news.policing)}
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_signalled, stop)
@@ -188,6 +193,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
             await parts.doorkeeper.close_all()
             await news.shadows.close()
             await parts.supervisor.close()
+            await news.policing.close()
             await leaving.close()
             await effects.close()
             news.router.flush()
@@ -219,6 +225,8 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
 
     news.router = router = Router(withdrawn, record=record, now=time.time, clock=time.monotonic)
     router.keep_effects(effects)
+    news.policing = leaving.policing = _policing(place, journal, effects)
+    _police(news, dispatcher, withdrawn)
     news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
     looker = Looker(place, Admitted(place.state / "admitted"))
     board = Board(place.state / "status", time.time)
@@ -228,20 +236,38 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     def demand(look: Look, binding: str) -> Demand:
         return withholding.demand(smoke.demand(look.admission, binding), look.proofs, binding)
 
-    bad = Bad(place.state / "bad.json", _instant)
-    written = HarnessDrift(place.state)
+    bad, written = Bad(place.state / "bad.json", _instant), HarnessDrift(place.state)
     parts = Parts(
         looker, supervisor, dispatcher, doorkeeper, board, journal, retained, bad, mine, written, demand
     )
     news.controller = controller = Controller(parts, withdrawn, _frame(place), clock=time.monotonic)
-    tracer = Tracer(os.environ, secrets.token_hex)
-    news.observed = Observed(controller, Clocks(time.time, time.monotonic), tracer)
+    news.observed = Observed(
+        controller, Clocks(time.time, time.monotonic), Tracer(os.environ, secrets.token_hex)
+    )
     news.observed.more = lambda: (*shadows.families(), *effects.families())
     board.jobs, effects.changed = effects.jobs, board.stir
     journal.left = news.observed.left
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving
     return controller, news, leaving
+
+
+def _policing(place: Place, journal: Journal, effects: LedgerEffects) -> Policing:
+    """Whoever asks the policy, and keeps in receipts and in the ledger what it said."""
+    evidence = Evidence(journal, Receipts(place.state, time.time), now=time.time, token=decision_id)
+    book = DecisionBook(effects.writing)
+    evidence.keep = book.keep
+    policing = Policing(place.state, evidence, time.time)
+    policing.closing = book.close
+    return policing
+
+
+def _police(news: "_News", dispatcher: Dispatcher, withdrawn: Withdrawn) -> None:
+    """Let the rooms ask the policy, and it them."""
+    policing = news.policing
+    policing.recipe, policing.sink = news.recipe, dispatcher.serves
+    policing.followed = lambda watched: news.router.ask_entries(policing, on=watched)
+    withdrawn.followed = policing.follow
 
 
 def _need_nobody(path: Path) -> None:
@@ -286,6 +312,7 @@ class _News:
     keeper: Doorkeeper
     router: Router
     shadows: Shadows
+    policing: Policing
 
     def instance(self, seen: InstanceSeen) -> None:
         self.keeper.standings.heard(seen)

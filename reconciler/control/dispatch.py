@@ -127,10 +127,10 @@ class Dispatcher:
         if isinstance(lane := self._lanes.get(name), Connector):
             self.ended(lane)
 
-    def serves(self, instance: InstanceName, number: int) -> bool:
-        """Whether a call of this number has gone out to the instance, and somebody waits for its answer."""
+    def serves(self, instance: InstanceName, number: int) -> Sink | None:
+        """Who waits for the answer of a call of this number that has gone out to the instance, if it did."""
         lane = self._lanes.get(instance)
-        return lane is not None and lane.serves(number)
+        return lane.serves(number) if lane is not None else None
 
     def keep(self, task: "asyncio.Task[None]") -> None:
         """Hold on to a task until it ends."""
@@ -249,9 +249,9 @@ class Connector(asyncio.Protocol):
                 self._unsent.append(line)
         return number
 
-    def serves(self, number: int) -> bool:
-        """Whether a call has gone out and is not answered."""
-        return number in self._calls and number not in self._waiting
+    def serves(self, number: int) -> Sink | None:
+        """Who waits for the answer of a call, if it has gone out."""
+        return self._calls[number][0] if number in self._calls and number not in self._waiting else None
 
     def cancel(self, number: int) -> bool:
         """Tell the connector to stop, and ask whether it lives: a call that came to no end may mean not."""

@@ -9,7 +9,7 @@ two it took.
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -17,6 +17,7 @@ from typing import Any, get_args
 from reconciler.control import doorkeeper
 from reconciler.control.gatekeeper import Gatekeeper
 from reconciler.control.journal import Journal
+from reconciler.control.policing import Policing
 from reconciler.control.sending import Way
 from reconciler.control.sessions import Session
 from reconciler.egress.decisions import Cause, Decision, Verdict
@@ -47,16 +48,19 @@ class Leaving:
     ) -> None:
         self._journal, self._clock = journal, clock
         self.permits = Permits()  # by the same clock
+        self.policing: Policing | None = None  # whoever asks the policy; None: there is none
         self._proxy = proxy
         self._closing: set[asyncio.Task[None]] = set()
         self.gate = Gatekeeper(self._may, self._passed)
-        self.serves: Callable[[InstanceName, int], bool] = lambda name, number: False
+        self.serves: Callable[[InstanceName, int], object] = lambda name, number: None
 
     async def serve(self, recipe: Recipe, listener: socket.socket) -> Callable[[], None]:
         """Serve one process of a recipe by a proxy; gives what ends that. ValueError when its list is
         none.
         """
-        proxy = self._proxy(Allow(recipe.egress), partial(self._say, recipe))
+        policing = self.policing
+        may = partial(policing.tunnel, recipe) if policing is not None else None
+        proxy = self._proxy(Allow(recipe.egress), partial(self._say, recipe), may=may)
         await proxy.start(listener)
         return partial(self._close, proxy)
 
@@ -72,10 +76,10 @@ class Leaving:
         """The way out of an instance that is no process, for the controller itself; close it."""
         return Way(recipe, gated, self.serve_gate, permits=self.permits, run=run)
 
-    def _may(self, recipe: Recipe, ask: Ask) -> Verdicted:
+    def _may(self, recipe: Recipe, ask: Ask) -> Verdicted | Awaitable[Verdicted]:
         """Whether a request may go. An instance that is no process sends what a permit is for, and nothing
-        else. Of others, what is listed goes, for a call that runs, or for none (a start, a look whether
-        somebody answers).
+        else. Of others, what is listed and the policy allows, for a call that runs, or for none (a start, a
+        look whether somebody answers).
         """
         call = ask.call
         if recipe.runtime == "dialect" or call in self.permits:
@@ -86,7 +90,7 @@ class Leaving:
             return Verdicted(go=True)
         if call and not (call.isascii() and call.isdigit() and self.serves(recipe.name, int(call))):
             return Verdicted(go=False, cause="call", why=_NO_CALL)
-        return Verdicted(go=True)
+        return Verdicted(go=True) if self.policing is None else self.policing.request(recipe, ask)
 
     def _say(self, recipe: Recipe, decision: Decision) -> None:
         self._write(recipe, "proxy", dict(decision.as_json()))

@@ -374,6 +374,7 @@ class _Ear:
 
     wants_progress = False
     session = ""
+    entry = ""  # a policy takes it for the highest class
     scope: tuple[ScopeFolder, ...] = ()
 
     def __init__(self, caller: str) -> None:

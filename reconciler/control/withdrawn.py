@@ -24,6 +24,7 @@ class Withdrawn:
         self._inner = inner
         self._shadows = shadows
         self._shadowed: dict[str, str] = {}
+        self.followed: Callable[[Admission], None] = lambda admission: None  # told first
         self.why: Mapping[str, str] = {}  # by binding; replaced whole, never edited
         self.withheld: Mapping[InstanceName, str] = {}  # likewise, by instance
         self._forms: Mapping[ObjectRef, Resource[Record]] = {}
@@ -40,6 +41,7 @@ class Withdrawn:
         """From now on nobody is served by what is suspended, nor by what was removed while a session still
         holds it, nor by an instance without the evidence that is asked for.
         """
+        self.followed(admission)
         self.withheld = {one.instance: one.words for one in demands.values() if not one.passed}
         before, self._forms = self._forms, admission.in_force
         for ref in moved(before, self._forms):

@@ -9,7 +9,17 @@ from typing import Any
 
 import click
 
-from reconciler.doors import connectorcli, editcli, jobscli, lockcli, profilecli, rollcli, sessioncli, usage
+from reconciler.doors import (
+    connectorcli,
+    consentcli,
+    editcli,
+    jobscli,
+    lockcli,
+    profilecli,
+    rollcli,
+    sessioncli,
+    usage,
+)
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -330,6 +340,7 @@ handler.add_command(_diff, "plan")
 for _command in (
     *editcli.COMMANDS,
     *rollcli.COMMANDS,
+    *consentcli.COMMANDS,
     *sessioncli.COMMANDS,
     *connectorcli.COMMANDS,
     *lockcli.COMMANDS,

@@ -49,6 +49,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("session", "open|close|list|show", "sessions for a launcher of your own, and what was called in each"),
     ("jobs", "list|get|cancel|settle|prune", "attempts at effects; what nobody knows the outcome of"),
     ("daemon", "run|status|stop|adopt", "the controller (handlerd is daemon run)"),
+    ("approve", "list|show ID|ID", "what a policy asks a person before it leaves: once, exact bytes"),
+    ("receipts", "verify", "does the chain of what was decided to leave still hold?"),
     ("secret check", "[BINDING]", "can each secret be found now? never a value"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),
     ("version", "", "the version"),

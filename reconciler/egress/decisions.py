@@ -25,7 +25,7 @@ Cause = Literal[
     "idle",  # it was allowed, and nothing went either way for too long
     "bytes",  # it was allowed, and carried more than a tunnel may
     "call",  # the gate: the call that it says to serve does not run
-    "denied",  # the gate: the controller said no
+    "denied",  # the controller said no: a policy, or a permit that is for something else
     "tls",  # the gate: who answered there is not who was asked for, or speaks no TLS
     "answer",  # the gate: the answer is no HTTP, or in an encoding that cannot be looked through
     "echo",  # the gate: the answer held a secret that the gate had added

@@ -13,7 +13,7 @@ on a new connection. Nothing is retried, no redirect is seen, and no variable of
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -96,6 +96,7 @@ class Proxy:
     resolve: Resolve = resolved
     dial: Dial = dialled
     caps: Caps = field(default_factory=Caps)
+    may: Callable[[Target], Awaitable[str]] | None = None  # why a listed target is not reached now, or ""
     _names: Names = field(default_factory=Names)
     _visitors: Visitors = field(init=False)
 
@@ -174,6 +175,8 @@ class Proxy:
         if found.target not in self.allow:
             why = f"{found.target} is not on the list of what may be reached"
             raise tunnel.over("refused", "unlisted", why, 403)
+        if self.may is not None and (why := await self.may(found.target)):
+            raise tunnel.over("refused", "denied", why, 403)
         return found.target, found.head and found.head + data[found.used :]
 
     async def _connected(self, tunnel: _Tunnel, target: Target) -> Streams:

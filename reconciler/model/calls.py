@@ -64,6 +64,11 @@ class Sink(Protocol):
         """What that session's agent may reach of the machine's files; for builtin connectors alone."""
         ...
 
+    @property
+    def entry(self) -> str:
+        """What the call was let in by; "" where nobody was asked."""
+        ...
+
     def progress(self, progress: float, total: float | None) -> None: ...
 
     def done(self, reply: Reply) -> None: ...
@@ -89,6 +94,10 @@ class Relayed:
     @property
     def scope(self) -> tuple[ScopeFolder, ...]:
         return self._sink.scope
+
+    @property
+    def entry(self) -> str:
+        return self._sink.entry
 
     def progress(self, progress: float, total: float | None) -> None:
         self._sink.progress(progress, total)

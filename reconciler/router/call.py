@@ -18,11 +18,15 @@ import orjson
 from reconciler.model.calls import Refusal, Reply, Result
 from reconciler.model.contract import MODEL, NOT_A_FIELD, Contract, Tool
 from reconciler.model.effects import CONFLICT, UNKNOWN, Ending, Known
+from reconciler.model.entries import AWAITS, DENIED, UNASKED, Policed
+from reconciler.model.entries import Files as Decided
 from reconciler.model.routes import Route
 from reconciler.router.steps import (
     Answer,
     Begin,
+    Enter,
     HandOver,
+    Hash,
     Join,
     Look,
     Outcome,
@@ -47,21 +51,24 @@ _LEVELS = strict.MAX_DEPTH - 2  # of an answer: what is above it is the message 
 class Usage:
     """What one session has used of one interface: calls made, calls running, calls that wait."""
 
-    __slots__ = ("concurrent", "longest", "made", "most", "running", "timeout_s", "waiting")
+    __slots__ = ("concurrent", "longest", "made", "most", "policed", "running", "timeout_s", "waiting")
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, policed: Policed | None = None) -> None:
         limits = route.contract.spec.limits
         self.timeout_s = limits.timeout_seconds
         self.longest = int(limits.max_output_bytes * _LINE_FACTOR) + _LINE_ROOM  # bytes of an answer's line
         bounds = [bound for bound in (limits.calls_per_session, route.max_calls) if bound]
         self.most = min(bounds) if bounds else None
         self.concurrent = limits.concurrent_calls
+        self.policed = policed or Policed()
         self.made = 0
         self.running = 0
         self.waiting = 0
 
     def is_free(self) -> bool:
-        """Whether a call may begin at once: within what a session has, and with nobody to wait for."""
+        """Whether a call may begin at once: within what a session has, and with nobody to wait for or ask."""
+        if self.policed.on:
+            return False
         return self.running < self.concurrent and (self.most is None or self.made < self.most)
 
 
@@ -89,7 +96,7 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
             return Refused("limit", diagnostic=late.diagnostic)
     usage.running += 1
     try:
-        if tool.files or tool.effect != "none":
+        if tool.files or tool.effect != "none" or usage.policed.on:
             return (yield from _in_full(route.contract, tool, arguments, usage))
         return judged(route.contract, tool, (yield Send(tool.name, arguments, usage.longest)))
     finally:
@@ -141,16 +148,12 @@ def _nearest(tool: Tool, arguments: Mapping[str, Any], fault: str) -> str:
 def _in_full(
     contract: Contract, tool: Tool, given: dict[str, Any], usage: Usage
 ) -> Generator[Step, Any, Outcome]:
-    """A call that hands over files, has an effect, or both."""
-    inputs, outputs = _named(tool, given)
-    arguments, has_effect = given, tool.effect != "none"
-    if inputs or outputs:
-        lists = frozenset(field.name for field in tool.files if field.many)
-        refusal = yield Look(inputs, outputs, contract.spec.limits.max_file_bytes, lists)
-        handed = refusal or (yield HandOver(hashed=has_effect))
-        if isinstance(handed, Refusal):
-            return _own(contract, handed)
-        arguments = {**given, **handed}
+    """A call that hands over files, has an effect, is asked a policy about, or several of these."""
+    has_effect = tool.effect != "none"
+    _, outputs = _named(tool, given)
+    arguments = yield from _handed(contract, tool, given, usage)
+    if isinstance(arguments, Refused):
+        return arguments
     if has_effect:
         begun = yield Begin(given)
         if isinstance(begun, Refusal):
@@ -165,6 +168,41 @@ def _in_full(
     outcome, ending = _concluded(contract, reply, outcome, failed)
     yield Settle(ending)
     return outcome
+
+
+def _handed(
+    contract: Contract, tool: Tool, given: dict[str, Any], usage: Usage
+) -> Generator[Step, Any, dict[str, Any] | Refused]:
+    """The arguments as the connector gets them, once a policy has let the call in and its files are there."""
+    inputs, outputs = _named(tool, given)
+    if inputs or outputs:
+        lists = frozenset(field.name for field in tool.files if field.many)
+        refusal = yield Look(inputs, outputs, contract.spec.limits.max_file_bytes, lists)
+        if refusal is not None:
+            return _own(contract, refusal)
+    decided = (yield from _let_in(contract, given, inputs)) if usage.policed.on else None
+    if isinstance(decided, Refused):
+        return decided
+    if not (inputs or outputs):
+        return given
+    handed = yield HandOver(tool.effect != "none" or decided is not None, decided)
+    return _own(contract, handed) if isinstance(handed, Refusal) else {**given, **handed}
+
+
+def _let_in(
+    contract: Contract, given: dict[str, Any], inputs: Mapping[str, tuple[str, ...]]
+) -> Generator[Step, Any, Decided | Refused]:
+    """A policy's word on the call: what its files have to be when they are handed over, or why it ends."""
+    hashed: Decided | Refusal = (yield Hash()) if inputs else ()
+    if isinstance(hashed, Refusal):
+        return _own(contract, hashed)
+    paths = tuple(path for some in inputs.values() for path in some)
+    said: Refusal | None = yield Enter(given, hashed, paths)
+    if said is None:
+        return hashed
+    if said.code != "refused":
+        return Refused(said.code, diagnostic=said.diagnostic)
+    return Refused("refused", UNASKED if said.reason == AWAITS else DENIED, said.diagnostic)
 
 
 def _named(tool: Tool, given: Mapping[str, Any]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:

@@ -15,19 +15,22 @@ from typing import Any, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, NoEffect, Refusal, Reply
 from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
+from reconciler.model.entries import Entering, Policed
 from reconciler.model.problems import Bug
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.router import answers, mcp
 from reconciler.router.call import Usage, serve
-from reconciler.router.files import Denied
+from reconciler.router.entering import LetIn
 from reconciler.router.guard import Guard
-from reconciler.router.handoff import HandOff
+from reconciler.router.handoff import HandOff, outcome_of
 from reconciler.router.kept import Kept
 from reconciler.router.parties import NOBODY, Client
 from reconciler.router.steps import (
     Answer,
     Begin,
+    Enter,
     HandOver,
+    Hash,
     Join,
     Look,
     Outcome,
@@ -60,7 +63,7 @@ class Desk:
     def __init__(self, exchange: "Exchange", session: str, routes: AgentRoutes, route: Route) -> None:
         self.exchange = exchange
         self.route = route
-        self.usage = Usage(route)
+        self.usage = Usage(route, exchange.policed)
         self.scope = routes.scope
         self.queue: deque[Flight] = deque()
         self.session = session
@@ -136,6 +139,7 @@ class Exchange:
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
         self.calls = 0
         self.effects: Effects = Unkept()
+        self.policed = Policed()
         self.guard = Guard(clock)
         self.adrift: set[Flight] = set()  # flights that go on without their agents
         self.running = 0  # flights that are not over
@@ -203,6 +207,7 @@ class Flight:
     _teller: Teller | None = None  # once there was progress to tell
     _held: Lane | None = None  # kept from stopping while files are prepared, or an attempt is kept
     _kept: Kept | None = None  # of a call with an effect
+    _let_in: LetIn | None = None  # where there is a policy
 
     def __init__(self, desk: Desk, client: Client, ask: mcp.Call, in_bytes: int) -> None:
         self.ask = ask
@@ -227,6 +232,11 @@ class Flight:
     def scope(self) -> tuple[ScopeFolder, ...]:
         """What that agent may reach of the machine's files."""
         return self._desk.scope
+
+    @property
+    def entry(self) -> str:
+        """What a policy let it in by; "" without one."""
+        return self._let_in.entry if self._let_in is not None else ""
 
     @property
     def attempt(self) -> str:
@@ -280,18 +290,30 @@ class Flight:
                     self._lane_came(lane)
             case Join() | Settle():
                 self._keep(step)
-            case Turn() if self.in_bytes > _LARGE and desk.queued_bytes() + self.in_bytes > _MAX_QUEUED:
-                self.go_on(Refusal("limit", f"{_MAX_QUEUED} bytes of calls that wait"))
             case Turn():
-                desk.queue.append(self)
-            case Look():
-                self.name = desk.exchange.new_name()
-                self._handoff = HandOff(self.name, desk.scope, step)
-                self._in_thread(self._handoff.look)
-            case Place():
-                self._in_thread(self._need_handoff().place, step.blobs)
+                self._wait_for_a_turn()
+            case Enter():
+                self._enter(step)
+            case Look() | Hash() | Place():
+                self._go_to_files(step)
             case _:
                 assert_never(step)
+
+    def _go_to_files(self, step: Look | Hash | Place) -> None:
+        if isinstance(step, Look):
+            self.name = self._desk.exchange.new_name()
+            self._handoff = HandOff(self.name, self._desk.scope, step)
+            self._in_thread(self._handoff.look)
+        elif isinstance(step, Hash):
+            self._in_thread(self._need_handoff().hashes)
+        else:
+            self._in_thread(self._need_handoff().place, step.blobs)
+
+    def _wait_for_a_turn(self) -> None:
+        if self.in_bytes > _LARGE and self._desk.queued_bytes() + self.in_bytes > _MAX_QUEUED:
+            self.go_on(Refusal("limit", f"{_MAX_QUEUED} bytes of calls that wait"))
+        else:
+            self._desk.queue.append(self)
 
     def _keep(self, step: Join | Settle) -> None:
         if isinstance(step, Settle):
@@ -299,6 +321,13 @@ class Flight:
         else:
             self._kept = Kept(self, self._desk.exchange.guard, self._desk.exchange.effects)
             self._kept.join(step)
+
+    def _enter(self, step: Enter) -> None:
+        desk = self._desk
+        left_s = desk.usage.timeout_s - (desk.exchange.clock() - self.started)
+        who = (desk.agent, desk.session, desk.route, self.tool)
+        self._let_in = LetIn(desk.exchange.policed, self.go_on)
+        self._let_in.ask(Entering(*who, step.arguments, desk.scope, step.paths, step.files, left_s))
 
     def progress(self, progress: float, total: float | None) -> None:
         """A connector's progress, passed on as ``Teller`` tells it."""
@@ -386,12 +415,16 @@ class Flight:
             return
         self._lane = self._held = lane
         lane.hold()
-        self._in_thread(handoff.fill_hashed if step.hashed else handoff.fill)
+        if step.hashed:
+            self._in_thread(handoff.fill_hashed, step.decided)
+        else:
+            self._in_thread(handoff.fill)
 
     def _in_thread(self, work: Callable[..., object], *args: object) -> None:
         self._working = True
         step = self._step
-        future = asyncio.get_running_loop().run_in_executor(self._desk.exchange.threads, _outcome, work, args)
+        threads, loop = self._desk.exchange.threads, asyncio.get_running_loop()
+        future = loop.run_in_executor(threads, outcome_of, work, args)
         future.add_done_callback(lambda done: self._worked(step, done))
 
     def _worked(self, step: Step | None, future: "asyncio.Future[object]") -> None:
@@ -419,6 +452,8 @@ class Flight:
         if self._kept is not None:
             self._kept.leave(outcome, heard=self._client is not NOBODY)
             desk.exchange.adrift.discard(self)
+        if self._let_in is not None:
+            self._let_in.leave()
         self.handed = self._handoff or ()
         desk.exchange.running -= 1
         if type(outcome) is Answer:
@@ -459,13 +494,3 @@ def _is_held(note: Note) -> bool:
     """Whether a call's files are still being hashed."""
     files = note[6]
     return isinstance(files, HandOff) and not files.settled.done()
-
-
-def _outcome(work: Callable[..., object], args: tuple[object, ...]) -> object:
-    """Run in a thread; a denial is a reply like any other."""
-    try:
-        return work(*args)
-    except Denied as denied:
-        return Refusal(denied.denial.value, denied.diagnostic)
-    except OSError as error:
-        return Refusal("unavailable", f"the files cannot be handed over: {error.strerror}")

@@ -8,11 +8,12 @@ neither the connector nor the agent waits for the hash of an input.
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import PurePosixPath
 from typing import Any
 
+from reconciler.model.calls import Refusal
 from reconciler.model.routes import ScopeFolder
 from reconciler.router import files
 from reconciler.router.files import Denial, Denied
@@ -78,6 +79,14 @@ class HandOff:
             spot = files.spot(self._scope, path)
             self._spots[name] = (spot, f"{self._call}-o{len(self._spots)}{_suffix(spot.name)}")
 
+    def hashes(self) -> tuple[tuple[str, int, str], ...]:
+        """What the inputs are now: property, bytes, sha256."""
+        return tuple(
+            (name, os.fstat(one.descriptor).st_size, files.digest(files.Blob(one.descriptor, 0)))
+            for name, opened in self._inputs.items()
+            for one in opened
+        )
+
     def fill(self) -> dict[str, Any]:
         """Copy the inputs into the inbox. Returns what stands in their place, by property; raises Denied."""
         values: dict[str, Any] = {}
@@ -88,10 +97,14 @@ class HandOff:
             values[name] = {"name": spot.name, "blob": blob}
         return values
 
-    def fill_hashed(self) -> dict[str, Any]:
-        """As ``fill``, and ``handed`` tells of the inputs already."""
+    def fill_hashed(self, decided: tuple[tuple[str, int, str], ...] | None = None) -> dict[str, Any]:
+        """As ``fill``, and ``handed`` tells of the inputs already; raises Denied where they are not what was
+        decided on.
+        """
         values = self.fill()
         self._hash()
+        if decided is not None and tuple(self.handed) != decided:
+            raise Denied(Denial.REFUSED, "a file changed after it was decided on")
         return values
 
     def place(self, blobs: Mapping[str, str]) -> None:
@@ -153,3 +166,13 @@ def _suffix(name: str) -> str:
     """The file name's ending, for a blob that programs tell by it; at most eight plain characters."""
     ending = PurePosixPath(name).suffix
     return ending if ending[1:].isalnum() and ending.isascii() and len(ending) <= 9 else ""
+
+
+def outcome_of(work: Callable[..., object], args: tuple[object, ...]) -> object:
+    """Run in a thread; a denial is a reply like any other."""
+    try:
+        return work(*args)
+    except Denied as denied:
+        return Refusal(denied.denial.value, denied.diagnostic)
+    except OSError as error:
+        return Refusal("unavailable", f"the files cannot be handed over: {error.strerror}")

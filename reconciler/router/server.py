@@ -15,6 +15,7 @@ from pathlib import Path
 
 from reconciler.model.calls import CallRecord, Dispatch
 from reconciler.model.effects import Effects
+from reconciler.model.entries import Entries
 from reconciler.model.stands import Stands, as_pinned
 from reconciler.router import memory
 from reconciler.router.connection import Connection
@@ -73,6 +74,10 @@ class Router:
     def keep_effects(self, effects: Effects) -> None:
         """From now on this keeps the attempts of calls with an effect; without it none is served."""
         self._exchange.effects = effects
+
+    def ask_entries(self, entries: Entries, *, on: bool) -> None:
+        """From now on each call asks this before it is handed over, or (off) none does."""
+        self._exchange.policed.entries, self._exchange.policed.on = entries, on
 
     def flush(self) -> None:
         """Write the records of all calls that have ended, now."""

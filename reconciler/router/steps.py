@@ -25,12 +25,28 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Hash:
+    """Hash the looked-at inputs where they lie. Reply: property, bytes and sha256 of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Ask whether the call may be handed over, as a policy has it. Reply: None, or a Refusal."""
+
+    arguments: Mapping[str, Any]  # as the agent gave them
+    files: tuple[tuple[str, int, str], ...] = ()
+    paths: tuple[str, ...] = ()  # of the inputs, as the agent gave them
+
+
+@dataclass(frozen=True, slots=True)
 class HandOver:
     """Copy the looked-at inputs to the connector. Reply: what stands in their place, by property.
-    ``hashed``: they are hashed by then, not after the call.
+    ``hashed``: they are hashed by then, not after the call. ``decided``: what they have to be, where that was
+    decided on.
     """
 
     hashed: bool = False
+    decided: tuple[tuple[str, int, str], ...] | None = None
 
 
 @dataclass(slots=True)
@@ -72,7 +88,7 @@ class Settle:
     ending: Ending
 
 
-Step = Turn | Look | HandOver | Send | Place | Join | Begin | Settle
+Step = Turn | Look | Hash | Enter | HandOver | Send | Place | Join | Begin | Settle
 
 
 @dataclass(slots=True)

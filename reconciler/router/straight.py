@@ -133,6 +133,7 @@ class Straight:
         "_caller", "_started", "_teller", "_token", "_trace", "_way", "id", "in_bytes", "lane", "modern",
         "number", "over", "wants_progress",
     )  # fmt: skip
+    entry = ""  # nobody was asked
 
     def __init__(self, caller: Caller, way: Way, ident: Id, era: mcp.Era) -> None:
         self._caller = caller

@@ -1,0 +1,162 @@
+"""Consents that people are asked for: one file each in ``<state>/approvals``, answered once.
+
+A yes is for exactly the bytes that were asked about, once, and until the question's time is over. The one
+who waits goes on with it; where nobody waits any more, the next that asks about the same bytes does. No
+answer in time is a no. A file says what is asked in words without payload: names, sizes, a digest that cannot
+be guessed back.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import orjson
+
+from reconciler.control.atomic import write
+
+State = Literal["waiting", "approved", "denied", "expired", "used"]
+FOLDER = "approvals"
+_MOST = 200  # that wait at once; one more is refused
+_KEPT_S = 7 * 86_400.0  # files of questions that are over
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One question. ``about`` is what a person reads; ``mark`` names the bytes, and what they are sent by."""
+
+    id: str
+    mark: str
+    at: float  # seconds since 1970
+    until: float
+    state: State = "waiting"
+    by: str = ""
+    answered: float = 0.0
+    about: Mapping[str, Any] = ()  # type: ignore[assignment]
+
+    def as_json(self) -> dict[str, Any]:
+        """As its file has it."""
+        return {**asdict(self), "about": dict(self.about)}
+
+
+class Refused(Exception):  # noqa: N818 - an answer
+    """Why an answer is not taken, as a sentence."""
+
+
+class Approvals:
+    """All questions below one state folder. All methods are for the loop's own thread."""
+
+    def __init__(self, state: Path, now: Callable[[], float]) -> None:
+        """``now`` is the wall clock. What was asked before a restart can still be answered."""
+        self._folder, self._now = state / FOLDER, now
+        self._all = {one.id: one for one in stored(state)}
+        self._waiting: dict[str, list[asyncio.Future[bool]]] = {}
+        self._sweep()
+
+    def listed(self) -> list[Approval]:
+        """Every question that is kept, the newest first."""
+        self._sweep()
+        return sorted(self._all.values(), key=lambda one: -one.at)
+
+    def consent(self, mark: str) -> Approval | None:
+        """A yes for these bytes that nobody used, used up by this; None: there is none."""
+        self._sweep()
+        for one in self._all.values():
+            if one.mark == mark and one.state == "approved":
+                return self._put(replace(one, state="used"))
+        return None
+
+    async def asked(
+        self, mark: str, about: Mapping[str, Any], *, until: float, wait_s: float,
+        still: Callable[[], bool] = lambda: True,
+    ) -> Approval:  # fmt: skip
+        """Ask, or join the same question; gives it as it stands after at most ``wait_s`` seconds: ``used``
+        when a person agreed (and so nobody else may use it), unless there is nothing to use it for by then.
+        OSError where it cannot be written down.
+        """
+        one = self._same(mark) or self._begun(mark, about, until)
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(one.id, []).append(answer)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(wait_s, one.until - self._now()))):
+                    await answer
+        finally:
+            waiting = self._waiting.get(one.id, [])
+            if answer in waiting:
+                waiting.remove(answer)
+        self._sweep()
+        found = self._all[one.id]
+        if found.state == "approved" and still():
+            return self._put(replace(found, state="used"))
+        return found
+
+    def answer(self, number: str, by: str, *, agreed: bool) -> Approval:
+        """A person's answer, once; raises Refused, and OSError where it cannot be written down."""
+        self._sweep()
+        found = self._all.get(number) or next(
+            (one for one in self._all.values() if number and one.id.startswith(number)), None
+        )
+        if found is None:
+            raise Refused(f"there is no approval {number[:40]!r}")
+        if found.state != "waiting":
+            words = {
+                "expired": "its time is over: it counts as denied",
+                "used": "it was approved and is used",
+            }
+            raise Refused(words.get(found.state, f"it was {found.state} already"))
+        told = self._put(
+            replace(found, state="approved" if agreed else "denied", by=by, answered=self._now())
+        )
+        for future in self._waiting.pop(found.id, ()):  # each looks at what is left: one yes, one request
+            if not future.done():
+                future.set_result(agreed)
+        return told
+
+    def _same(self, mark: str) -> Approval | None:
+        self._sweep()
+        return next((one for one in self._all.values() if one.mark == mark and one.state == "waiting"), None)
+
+    def _begun(self, mark: str, about: Mapping[str, Any], until: float) -> Approval:
+        if sum(one.state == "waiting" for one in self._all.values()) >= _MOST:
+            raise OSError(f"{_MOST} questions wait for a person already")
+        return self._put(Approval(secrets.token_hex(6), mark, self._now(), until, about=about))
+
+    def _put(self, one: Approval) -> Approval:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write(self._folder / f"{one.id}.json", orjson.dumps(one.as_json()) + b"\n")
+        self._all[one.id] = one
+        return one
+
+    def _sweep(self) -> None:
+        now = self._now()
+        for one in list(self._all.values()):
+            if (older := aged(one, now)) is not one:
+                with suppress(OSError):
+                    self._put(older)
+                self._all[one.id] = older
+            elif one.state not in ("waiting", "approved") and now >= one.until + _KEPT_S:
+                with suppress(OSError):
+                    (self._folder / f"{one.id}.json").unlink(missing_ok=True)
+                del self._all[one.id]
+
+
+def aged(one: Approval, now: float) -> Approval:
+    """The question as it stands now: no answer in time, or a yes that nobody used, is over."""
+    if one.state in ("waiting", "approved") and now >= one.until:
+        return replace(one, state="expired")
+    return one
+
+
+def stored(state: Path) -> list[Approval]:
+    """The questions as their files have them; what is none is passed over."""
+    found = []
+    for path in sorted((state / FOLDER).glob("*.json")):
+        with suppress(OSError, ValueError, TypeError):
+            one = Approval(**orjson.loads(path.read_bytes()))
+            if one.state in get_args(State) and path.stem == one.id and isinstance(one.about, dict):
+                found.append(one)
+    return found

@@ -1,0 +1,26 @@
+"""What the control socket answers about consents: which wait, and a person's yes or no to one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.control import approvals
+from reconciler.control.policing import Policing
+from reconciler.control.rpc import Caller, Method, Refused
+
+
+def table(policing: Policing) -> Mapping[str, Method]:
+    """The methods, by name."""
+
+    async def listed(params: Mapping[str, Any], caller: Caller) -> Any:
+        """Every question that is kept, the newest first."""
+        return {"approvals": [one.as_json() for one in policing.approvals.listed()]}
+
+    async def answer(params: Mapping[str, Any], caller: Caller) -> Any:
+        """A person's answer: ``id``, ``agreed``. It is written down before this answers."""
+        number, agreed = str(params.get("id") or ""), params.get("agreed") is True
+        try:
+            return policing.approvals.answer(number, f"pid {caller.process.pid}", agreed=agreed).as_json()
+        except (approvals.Refused, OSError) as fault:
+            raise Refused(str(fault)) from None
+
+    return {"approvals": listed, "approve": answer}

@@ -1,0 +1,101 @@
+"""``handler approve`` and ``handler receipts``: what people are asked before it leaves, and what did leave.
+
+Questions and receipts are read from their files, beside the controller that writes them; an answer is the
+controller's to take, since somebody waits for it there.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from reconciler.control import approvals, folders, receipts
+from reconciler.control.status import iso
+from reconciler.doors import client, columns, usage
+
+_HEAD = ["ID", "STATE", "AGENT", "INTERFACE", "TO", "CLASS", "BYTES", "RULE", "LEFT"]
+_ABOUT = ("agent", "interface", "origin", "class", "bytes", "rule")
+_COLOURS = {"waiting": "yellow", "denied": "red", "expired": "red"}
+
+
+def listing(settings: usage.Settings) -> int:
+    """Show every question that is kept, the newest first; 0."""
+    found = sorted(approvals.stored(_state(settings)), key=lambda one: -one.at)
+    found = [_aged(one) for one in found]
+    if settings.output == "json":
+        sys.stdout.write(json.dumps([one.as_json() for one in found], indent=2) + "\n")
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{one.id}\n" for one in found))
+    elif found:
+        paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+        sys.stdout.write(columns.table([_HEAD, *(_row(one, paint) for one in found)], paint))
+    elif not settings.quiet:
+        sys.stderr.write("Nobody is asked anything.\n")
+    return 0
+
+
+def show(settings: usage.Settings, number: str) -> int:
+    """Show one question whole; 0. Raises ``usage.Stopped`` where there is none."""
+    found = [_aged(one) for one in approvals.stored(_state(settings)) if one.id.startswith(number)]
+    if len(found) != 1:
+        many = f"{len(found)} approvals begin" if found else "no approval begins"
+        raise usage.Stopped(f"{many} with '{number[:40]}': 'handler approve list' shows them")
+    one = found[0]
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(one.as_json(), indent=2) + "\n")
+        return 0
+    rows: list[tuple[str, Any]] = [("id", one.id), ("state", one.state), ("asked", iso(one.at))]
+    rows += [("until", iso(one.until)), ("by", one.by)]
+    basis = ", ".join(f"{each['label']} → {each['class']}" for each in one.about.get("classBasis", ()))
+    rows += [(key, basis if key == "classBasis" else value) for key, value in one.about.items()]
+    width = max(len(key) for key, _ in rows)
+    sys.stdout.write("".join(f"{key:<{width}}  {value}\n" for key, value in rows if value != ""))
+    return 0
+
+
+def answer(settings: usage.Settings, number: str, *, agreed: bool) -> int:
+    """Have the controller take a person's answer; 0. Raises ``usage.Stopped`` where it does not."""
+    told = client.Client(settings.config).ask("approve", {"id": number, "agreed": agreed})
+    if settings.output == "json":
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    elif not settings.quiet:
+        words = "approved, once, for exactly these bytes" if agreed else "denied"
+        sys.stdout.write(f"{told.get('id')}: {words}\n")
+    return 0
+
+
+def verify(settings: usage.Settings) -> int:
+    """Follow the receipts; 0 they hold, 1 they do not, with file and line."""
+    state = _state(settings)
+    chain = receipts.verified(state)
+    broken = chain.broken
+    if settings.output == "json":
+        place = {"file": broken.file, "line": broken.line, "why": broken.why} if broken else None
+        told = {"lines": chain.lines, "begins": chain.begins, "broken": place}
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    elif broken is not None:
+        where = Path(state, receipts.FOLDER, broken.file)
+        sys.stdout.write(f"{where}:{broken.line}: the chain of receipts is broken: {broken.why}\n")
+    elif not settings.quiet:
+        more = f", from number {chain.begins} on" if chain.begins > 1 else ""
+        sys.stdout.write(f"{chain.lines} receipts hold{more}.\n" if chain.lines else "There is no receipt.\n")
+    return 0 if broken is None else 1
+
+
+def _state(settings: usage.Settings) -> Path:
+    return Path(folders.places(settings.config)[1])
+
+
+def _aged(one: approvals.Approval) -> approvals.Approval:
+    return approvals.aged(one, time.time())
+
+
+def _row(one: approvals.Approval, paint: columns.Paint) -> list[str]:
+    about = one.about
+    left = f"{max(0, round(one.until - time.time()))} s" if one.state == "waiting" else "-"
+    words = [
+        str(about.get(key, "")) or "-" for key in ("agent", "interface", "origin", "class", "bytes", "rule")
+    ]
+    state = paint(one.state, _COLOURS[one.state]) if one.state in _COLOURS else one.state
+    return [one.id, state, *words, left]
