@@ -24,6 +24,7 @@ MAX_PUBLIC = 10
 MAX_PUBLIC_MODEL = 24
 # Where a limit hurts, it is raised for one file, with the reason.
 PUBLIC_ALLOWED = {
+    "router/steps.py": 12,  # one class for each thing that the law asks for: read side by side
     "templates/nodes.py": 11,  # one class a kind of node
     "model/resources.py": 40,  # one class a record that a person writes: they belong side by side
     "attempts/happenings.py": 24,  # one class a happening: a closed union, read as one list
