@@ -7,7 +7,7 @@ changed nothing. For one thread at a time: the controller speaks to it through `
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -329,4 +329,5 @@ def _due(one: Attempt) -> float:
 
 
 def _evidence(happening: Happening) -> dict[str, Any]:
-    return {name: value for name, value in asdict(happening).items() if value not in ("", None, 0.0, {}, ())}
+    told = ((one.name, getattr(happening, one.name)) for one in fields(happening))
+    return {name: value for name, value in told if value not in ("", None, 0.0, {}, ())}

@@ -7,6 +7,7 @@ same transaction) and whether binding and profile are still the ones that it was
 """
 
 from dataclasses import replace
+from typing import Any
 
 from reconciler.attempts.happenings import (
     Absent,
@@ -35,6 +36,7 @@ from reconciler.attempts.records import TERMINAL, Attempt, Ended, State
 _P, _S, _A, _R, _I = State.PREPARED, State.SUBMITTING, State.ACCEPTED, State.RUNNING, State.INDETERMINATE
 _DONE, _FAILED, _STOPPED = State.SUCCEEDED, State.FAILED, State.CANCELLED
 FIRST_CHECK_S = 1.0
+Changes = dict[str, Any]
 DAY_S = 86_400.0  # how often a parked attempt is looked after
 
 # The transitions of the design, by their source. A happening that is not named for a state cannot be in it.
@@ -128,15 +130,17 @@ def after(one: Attempt, happening: Happening, now: float) -> Attempt:
     if fault := _fault(one, happening, now):
         raise ForbiddenError(fault)
     entered = one.entered if dst in one.entered else {**one.entered, dst: now}
-    moved = replace(one, state=dst, ver=one.ver + 1, entered=entered)
+    changes: Changes = {"state": dst, "ver": one.ver + 1, "entered": entered}
     if one.state is _I and dst is not _I:  # what was unknown is unknown no more
-        moved = replace(moved, ended=replace(one.ended, code="", cause="", effect=""))
+        changes["ended"] = replace(one.ended, code="", cause="", effect="")
     if dst is not one.state:
-        moved = replace(moved, checks=0, parked=False, next_check_at=now + FIRST_CHECK_S)
+        changes |= {"checks": 0, "parked": False, "next_check_at": now + FIRST_CHECK_S}
     if not isinstance(happening, Submit | CancelAsked | CancelSent | CancelAnswered):
-        moved = replace(moved, lease_until=0.0)  # whoever held it has said what there was to say
-    changed = _told(moved, happening, now)
-    return replace(changed, next_check_at=0.0) if dst in TERMINAL else changed
+        changes["lease_until"] = 0.0  # whoever held it has said what there was to say
+    changes |= _told(one, happening, now)
+    if dst in TERMINAL:
+        changes["next_check_at"] = 0.0
+    return replace(one, **changes)  # once: the record is wide, and this is done for every step
 
 
 def _fault(one: Attempt, happening: Happening, now: float) -> str:
@@ -147,8 +151,8 @@ def _fault(one: Attempt, happening: Happening, now: float) -> str:
     return ""
 
 
-def _told(one: Attempt, happening: Happening, now: float) -> Attempt:
-    """The record with what the happening says."""
+def _told(one: Attempt, happening: Happening, now: float) -> Changes:
+    """The fields that the happening says something of."""
     match happening:
         case Submit(decision=decision):
             decisions = (*one.decisions, decision) if decision else one.decisions
@@ -156,20 +160,20 @@ def _told(one: Attempt, happening: Happening, now: float) -> Attempt:
             provider = replace(
                 one.provider, sent_at=now, doubt=doubt and happening.ground is not Ground.ABSENT
             )
-            return replace(one, transmissions=one.transmissions + 1, decisions=decisions, provider=provider)
+            return {"transmissions": one.transmissions + 1, "decisions": decisions, "provider": provider}
         case Accepted() | Seen() | Lost() | Checked():
             return _looked(one, happening, now)
         case CancelAsked() | CancelSent() | CancelAnswered():
             return _cancelling(one, happening, now)
         case Collected():
-            return replace(one, ended=replace(one.ended, collected_at=one.ended.collected_at or now))
+            return {"ended": replace(one.ended, collected_at=one.ended.collected_at or now)}
         case Late(said=said):
-            return replace(one, ended=replace(one.ended, late_result=said))
+            return {"ended": replace(one.ended, late_result=said)}
         case _:
-            return replace(one, ended=_ended(one, happening))
+            return {"ended": _ended(one, happening)}
 
 
-def _looked(one: Attempt, happening: Accepted | Seen | Lost | Checked, now: float) -> Attempt:
+def _looked(one: Attempt, happening: Accepted | Seen | Lost | Checked, now: float) -> Changes:
     match happening:
         case Accepted():
             ids = one.provider.request_ids
@@ -183,35 +187,31 @@ def _looked(one: Attempt, happening: Accepted | Seen | Lost | Checked, now: floa
                 seen_at=now,
                 doubt=False,
             )
-            return replace(one, provider=provider)
+            return {"provider": provider}
         case Seen():
             told = one.provider.progress if happening.progress is None else happening.progress
             provider = replace(one.provider, status=happening.status, progress=told, seen_at=now)
-            return replace(
-                one,
-                provider=provider,
-                checks=one.checks + 1,
-                next_check_at=now + max(happening.check_after_s, FIRST_CHECK_S),
-            )
+            again = max(happening.check_after_s, FIRST_CHECK_S)
+            return {"provider": provider, "checks": one.checks + 1, "next_check_at": now + again}
         case Lost():
             # A far end that swallows every repetition is asked ever more rarely.
             again = DAY_S if happening.parked else FIRST_CHECK_S * 1.6 ** min(one.transmissions, 8)
             ended = replace(one.ended, code="outcome_unknown", cause=happening.cause, effect="unknown")
-            return replace(one, ended=ended, parked=happening.parked, next_check_at=now + again)
+            return {"ended": ended, "parked": happening.parked, "next_check_at": now + again}
         case Checked():
-            return replace(one, checks=one.checks + 1, next_check_at=now + happening.again_s)
+            return {"checks": one.checks + 1, "next_check_at": now + happening.again_s}
 
 
-def _cancelling(one: Attempt, happening: CancelAsked | CancelSent | CancelAnswered, now: float) -> Attempt:
+def _cancelling(one: Attempt, happening: CancelAsked | CancelSent | CancelAnswered, now: float) -> Changes:
     match happening:
         case CancelAsked():
             if one.cancel.asked_at:
-                return one
-            return replace(one, cancel=replace(one.cancel, asked_at=now, by=happening.by), next_check_at=now)
+                return {}
+            return {"cancel": replace(one.cancel, asked_at=now, by=happening.by), "next_check_at": now}
         case CancelSent():
-            return replace(one, cancel=replace(one.cancel, sent_at=now))
+            return {"cancel": replace(one.cancel, sent_at=now)}
         case CancelAnswered():
-            return replace(one, cancel=replace(one.cancel, ack=happening.ack))
+            return {"cancel": replace(one.cancel, ack=happening.ack)}
 
 
 def _ended(one: Attempt, happening: Happening) -> Ended:
