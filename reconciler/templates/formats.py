@@ -78,13 +78,15 @@ def _size(size: object, *, flagged: str) -> int | None:
 
 def _one(verb: _Verb, value: object) -> str:
     """One value by one verb, padded; of what holds others, each of them."""
-    if verb.letter != "v" and isinstance(value, list | tuple | dict):
+    whole = verb.letter == "T" or (verb.letter == "v" and ("#" in verb.flags or not verb.width))
+    if not whole and isinstance(value, list | tuple | dict):
         comparing.bounded(value)
         return printing.written(_each(verb, value))
     shown = _shown(verb, value)
     if shown is None:
         told = "" if value is None else f"{values.type_name(value)}="
-        return f"%!{verb.letter}({told}{printing.text(value)})"
+        plainly = _Verb(verb.flags, None if value is None else verb.width, verb.precision, "v")
+        return f"%!{verb.letter}({told}{_one(plainly, value)})"
     return _padded(verb, shown)
 
 
@@ -129,6 +131,7 @@ def _string(verb: _Verb, value: str) -> str | None:
         return f"`{cut}`" if raw else quoted(cut, ascii_only="+" in verb.flags)
     if verb.letter in {"x", "X"}:
         digits = cut.encode("utf-8", "replace").hex(" " if " " in verb.flags else "\x00").replace("\x00", "")
+        digits = "0x" + digits if "#" in verb.flags and digits else digits
         return digits.upper() if verb.letter == "X" else digits
     return None
 
@@ -185,7 +188,7 @@ def _plainly(verb: _Verb, value: object) -> str:
         comparing.bounded(value)
         return _syntax(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return _whole(_Verb(verb.flags, verb.width, verb.precision, "d"), value)
+        return _whole(_Verb(verb.flags.replace("+", ""), verb.width, verb.precision, "d"), value)
     return printing.text(value)
 
 

@@ -29,9 +29,7 @@ def _spaced(args: tuple[object, ...]) -> Any:
 
 
 def _println(*args: object) -> str:
-    return printing.written(
-        printing.text(arg) + (" " if at < len(args) else "\n") for at, arg in enumerate(args, 1)
-    )
+    return printing.written((" " if at else "") + printing.text(arg) for at, arg in enumerate(args)) + "\n"
 
 
 def _len(value: object) -> int:
@@ -43,6 +41,8 @@ def _len(value: object) -> int:
 
 
 def _index(value: object, *keys: object) -> object:
+    if value is None:
+        raise Unusable("nothing cannot be indexed")
     for key in keys:
         value = _item(value, key)
     return value
@@ -73,11 +73,12 @@ def _equal(first: object, *others: object) -> bool:
 
 
 def _same(one: object, other: object) -> bool:
+    if one is None or other is None:
+        return one is other
     for value in (one, other):
         if isinstance(value, list | tuple | dict | Record):
             raise Unusable(f"{values.type_name(value)} cannot be compared: use deepEqual")
-    comparable = one is None or other is None or type(one) is type(other)
-    if not comparable and not (values.is_number(one) and values.is_number(other)):
+    if type(one) is not type(other) and not (values.is_number(one) and values.is_number(other)):
         raise Unusable(f"cannot compare {values.type_name(one)} and {values.type_name(other)}")
     return comparing.same(one, other)
 
@@ -92,8 +93,13 @@ _JS = str.maketrans(
 )
 
 
+def _told(args: tuple[object, ...]) -> list[object]:
+    """The arguments of an escaper, which says ``<no value>`` for nothing."""
+    return [printing.printed(arg) if arg is None else arg for arg in args]
+
+
 def _js(*args: object) -> str:
-    text = _print(*args).translate(_JS)
+    text = _print(*_told(args)).translate(_JS)
     return "".join(char if char >= " " else f"\\u{ord(char):04X}" for char in text)
 
 
@@ -114,8 +120,8 @@ FUNCTIONS: Mapping[str, Entry] = {
     "gt": (lambda one, other: comparing.before(other, one), "aa"),
     "ge": (lambda one, other: _at_most(other, one), "aa"),
     "not": (lambda value: not values.truth(value), "a"),
-    "html": (lambda *args: _print(*args).translate(_HTML), "a*"),
+    "html": (lambda *args: _print(*_told(args)).translate(_HTML), "a*"),
     "js": (_js, "a*"),
-    "urlquery": (lambda *args: quote_plus(_print(*args), safe="", errors="replace"), "a*"),
+    "urlquery": (lambda *args: quote_plus(_print(*_told(args)), safe="", errors="replace"), "a*"),
     "call": (_call, "aa*"),
 }

@@ -57,7 +57,7 @@ def _get(whole: dict[str, object], key: str) -> object:
 
 def _maps(args: Sequence[object]) -> list[dict[str, object]]:
     for arg in args:
-        if not isinstance(arg, dict):
+        if arg is not None and not isinstance(arg, dict):
             raise Unusable(f"it takes maps, not {values.type_name(arg)}")
     return [arg for arg in args if isinstance(arg, dict)]
 
@@ -107,9 +107,11 @@ def _dig(*args: object) -> object:
         raise Unusable("it takes keys, then what stands in for nothing, then a map")
     *keys, fallback, value = args
     for key in keys:
+        if not isinstance(key, str):
+            raise Unusable(f"its keys are texts, not {values.type_name(key)}")
         if not isinstance(value, dict) or key not in value:
             return fallback
-        value = value[str(key)]
+        value = value[key]
     return value
 
 
@@ -176,7 +178,7 @@ def _has(needle: object, items: object) -> bool:
 
 def _slice(items: List, *ends: int) -> list[object]:
     start, end = (ends[0] if ends else 0), (ends[1] if len(ends) > 1 else len(items))
-    if not 0 <= start <= end <= len(items) or len(ends) > 2:
+    if not 0 <= start <= end <= len(items):
         raise Unusable("the slice is out of range")
     return list(items[start:end])
 

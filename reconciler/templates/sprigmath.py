@@ -9,6 +9,7 @@ from reconciler.templates import comparing, golang, printing, values
 from reconciler.templates.values import MOST_ITEMS, Duration, Unusable
 
 _HALF, _WHOLE = 1 << 63, 1 << 64
+_DIGITS = 70  # of a number in 64 bits, with its prefix, and some
 
 
 def wrapped(number: int) -> int:
@@ -23,12 +24,27 @@ def whole(value: object) -> int:
             return wrapped(int(value))
         case float():
             return wrapped(int(value)) if math.isfinite(value) else 0
-        case str() if re.fullmatch(r"[+-]?(?:0|[1-9][0-9]{0,18})(?:\.0*)?", value):
-            return wrapped(int(value.partition(".")[0]))
+        case str():
+            return _read(value)
         case Duration():
             return value.ns
         case _:
             return 0
+
+
+_PREFIXES = {"0x": 16, "0o": 8, "0b": 2}
+
+
+def _read(text: str) -> int:
+    """A whole number as Go's literals write it, zeros after a point cut off; 0 for what is none."""
+    digits = re.sub(r"\.0*$", "", text)
+    if re.fullmatch(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)", digits) is None:
+        return 0
+    bare = digits.lstrip("+-").lower()
+    base = _PREFIXES.get(bare[:2], 8 if bare.startswith("0") else 10)
+    number = int(bare[2:] if bare[:2] in _PREFIXES else bare, base) if len(bare) < _DIGITS else _HALF
+    number = -number if digits.startswith("-") else number
+    return number if -_HALF <= number < _HALF else 0
 
 
 def broken(value: object) -> float:
@@ -71,7 +87,7 @@ def _decimals(fold: Callable[[Decimal, Decimal], Decimal]) -> Callable[..., floa
                 total = fold(total, Decimal(repr(broken(other))))
         except (InvalidOperation, ZeroDivisionError):
             raise Unusable("the numbers have no result") from None
-        return float(total)
+        return float(total) or 0.0
 
     return folded
 

@@ -38,8 +38,12 @@ def _trunc(count: int, text: str) -> str:
 
 def _substr(start: int, end: int, text: str) -> str:
     if start < 0:
-        return text[: max(end, 0)]
-    return text[start:] if end < 0 or end > len(text) else text[start:end]
+        start = 0
+    elif end < 0 or end > len(text):
+        end = len(text)
+    if not start <= end <= len(text):
+        raise Unusable("the end of the part comes before its start, or after the text's")
+    return text[start:end]
 
 
 def _repeat(count: int, text: str) -> str:

@@ -69,3 +69,21 @@ def test_a_template_gives_the_text_that_go_gives(case: dict) -> None:
 def test_the_goldens_are_all_there_and_most_of_them_give_texts() -> None:
     assert len(_CASES) == 196
     assert sum("text" in case for case in _CASES) > 150
+
+
+_FUNCTIONS = json.loads((Path(__file__).parent / "functions.json").read_text())
+
+
+def _given(template: str) -> str | None:
+    try:
+        return rendering.rendered(rendering.parsed(template), _FUNCTIONS["on"])
+    except TemplateError:
+        return None
+
+
+def test_every_function_gives_what_go_and_sprig_give() -> None:
+    cases = _FUNCTIONS["cases"]
+    assert len(cases) > 900
+    wanted = {case["template"]: case.get("text") for case in cases}
+    given = {template: _given(template) for template in wanted}
+    assert given == wanted
