@@ -28,6 +28,7 @@ PUBLIC_ALLOWED = {
     "templates/nodes.py": 11,  # one class a kind of node
     "model/resources.py": 40,  # one class a record that a person writes: they belong side by side
     "attempts/happenings.py": 24,  # one class a happening: a closed union, read as one list
+    "chains/replies.py": 12,  # one class an answer: a closed union, read as one list
 }
 LINES_ALLOWED: dict[str, int] = {}
 BANNED_FILES = {

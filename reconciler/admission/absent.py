@@ -16,6 +16,7 @@ import orjson
 
 from reconciler.admission import connectors
 from reconciler.admission.view import inside
+from reconciler.model.chain import Chain
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import Kind
 from reconciler.model.problems import Path, Problem, Severity, Span
@@ -27,6 +28,7 @@ _CODES = {
     Kind.BINDING: "B290",
     Kind.PROJECT: "P290",
     Kind.AGENT: "A290",
+    Kind.CHAIN: "H290",
     Kind.CONFIG: "S290",
 }
 _BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached", "builtin")
@@ -59,6 +61,8 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
             found = _of_services(resource.spec)
         case Agent():
             found = _of_agent(resource.spec)
+        case Chain():
+            found = iter((Absence(("tasks",), needed=False),))  # checked, and not run yet
         case Config():
             found = _of_config(resource.spec)
         case _:

@@ -11,6 +11,7 @@ from reconciler.admission import (
     absent,
     agents,
     bindings,
+    chains,
     interfaces,
     kinds,
     policies,
@@ -20,6 +21,7 @@ from reconciler.admission import (
 )
 from reconciler.admission.selection import Selected
 from reconciler.admission.view import Rule, View, enough
+from reconciler.model.chain import Chain
 from reconciler.model.contract import Contract
 from reconciler.model.inventory import Resource
 from reconciler.model.policies import EgressPolicy
@@ -44,6 +46,7 @@ _RULES: Mapping[type[Record], tuple[Rule[Any], ...]] = {
     Binding: bindings.RULES,
     Project: wiring.PROJECT_RULES,
     EgressPolicy: policies.RULES,
+    Chain: chains.RULES,
 }
 
 

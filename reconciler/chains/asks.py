@@ -34,6 +34,7 @@ class ToolFace:
     description: str = ""
     input_schema: Mapping[str, Any] = field(default_factory=dict)
     tokens: int = 0  # what naming it costs in a request, as the runner counts
+    effect: str = "none"  # what a call changes: anything but none is never made twice
 
     @property
     def full_name(self) -> str:

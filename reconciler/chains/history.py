@@ -82,6 +82,11 @@ def of_text(text: str) -> History:
     return History((Message("user", text),))
 
 
+def shortened(message: Message, content: str) -> Message:
+    """A message with less of its text, and none of its thinking."""
+    return replace(message, content=content, thinking="")
+
+
 # to and from JSON
 
 

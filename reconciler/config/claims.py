@@ -35,7 +35,7 @@ def settled(units: Mapping[Layer, Collection[Unit]]) -> tuple[Resources, tuple[P
                 resources[unit.resource.ref] = unit.resource
             if unit.odd and unit.ref is not None:
                 odd.append((unit.ref, unit))
-        for ref, file, other in _folded_alike(odd, units[layer]):
+        for ref, file, other in (*_folded_alike(odd, units[layer]), *_claimed_twice(units[layer])):
             problems.append(_duplicate(ref, file, other))
             resources.pop(ref, None)
     return Edited(resources), in_order(problems)
@@ -79,6 +79,17 @@ def _folded_alike(
         if len(group) > 1:
             for number, (ref, file) in enumerate(group):
                 yield ref, file, group[number - 1][1]
+
+
+def _claimed_twice(units: Collection[Unit]) -> Iterator[tuple[ObjectRef, str, str]]:
+    """Each chain that is written twice, as JSON and as TOML, with both files."""
+    files: dict[ObjectRef, list[str]] = {}
+    for unit in units:
+        if unit.ref is not None and unit.ref.kind is Kind.CHAIN:
+            files.setdefault(unit.ref, []).append(unit.file)
+    for ref, both in files.items():
+        if len(both) > 1:
+            yield ref, *sorted(both, reverse=True)  # type: ignore[misc]  # there are two endings
 
 
 def _folded(ref: ObjectRef) -> ObjectRef:

@@ -24,6 +24,7 @@ CODES = {
     Kind.POLICY: Codes("S501", "S502", "S503", "", ""),  # of one file alone: its name is not compared
     Kind.PROFILE: Codes("D101", "D102", "D103", "D104", "D105"),
     Kind.DIALECT: Codes("D111", "D112", "D113", "D114", "D115"),
+    Kind.CHAIN: Codes("H101", "", "H103", "H104", "H105"),
     Kind.CONFIG: Codes("S101", "", "S103", "", ""),  # handler.toml has no name, and no key that must be there
 }
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.config import toml
+from reconciler.config import places
 from reconciler.config.codes import LEAK
 from reconciler.config.text import decoded, position
 from reconciler.model import secretlike
@@ -59,7 +59,7 @@ def problems(
     told: dict[tuple[int, int], Problem] = {}
     in_values = list(_in_values(texts))
     for path, word in in_values:
-        place = toml.place(data, path)
+        place = places.at(file, data, path) or (1, 1)
         told.setdefault(place, _problem(Span(file, *place), word, about, _shown(path)))
     covered = {line for line, _ in told}
     by_path = dict(texts)

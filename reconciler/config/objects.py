@@ -6,9 +6,9 @@ problem has no resource: what it was when it was last admitted stays in force un
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from reconciler.config import leaks, places, profiles, shape, toml
+from reconciler.config import chaintext, leaks, places, profiles, shape, toml
 from reconciler.config.codes import CODES
 from reconciler.config.paths import Home, shown
 from reconciler.config.paths import shape as shape_of
@@ -176,17 +176,20 @@ def _without_its_file(home: Home) -> Problem:
 def _read(layer: Layer, home: Home, tree: Tree, paths: list[str]) -> Unit:
     data = tree.files[home.key]
     ref = ObjectRef(home.kind, home.name)
-    values = toml.read(data)
+    values = read_text(home.key, data)
     known = None if isinstance(values, TextFault) else values
-    if told := leaks.problems(home.key, data, known, ref):
-        return Unit(home.key, ref, problems=told)  # nothing else: other problems repeat what stands in it
+    if leaked := leaks.problems(home.key, data, known, ref):
+        return Unit(home.key, ref, problems=leaked)  # nothing else: other problems repeat what stands in it
     if isinstance(values, TextFault):
         return Unit(home.key, ref, problems=(values.problem(home.key, ref),))
     row, given = _ROWS[home.kind], _given(home)
+    told: tuple[Problem, ...] = ()
+    if home.kind is Kind.CHAIN:
+        values, told = chaintext.read(values, home.key, ref)
     spec = shape.sound(row, values, given)
     if spec is None:
         found = shape.problems(Subject(row, home.key, ref, values, given))
-        return Unit(home.key, ref, problems=tuple(_placed(found, data)))
+        return Unit(home.key, ref, problems=tuple(_placed((*told, *found), data)))
     cut = len(home.folder) + 1 if home.folder else home.key.rfind("/") + 1
     if home.kind is Kind.PROFILE and (odd := tuple(profiles.odd_values(values))):
         unfit = tuple(Problem(*words, Span(home.key), path, about=ref) for path, words in odd)
@@ -199,7 +202,17 @@ def _read(layer: Layer, home: Home, tree: Tree, paths: list[str]) -> Unit:
         executable = frozenset(path[cut:] for path in paths if path in tree.executable)
     is_profile = home.kind is Kind.PROFILE  # its facts are what it is, whatever stands around them
     digest = profiles.digest(values) if is_profile else folder_digest(files, executable)
-    return Unit(home.key, ref, Resource(ref, layer, home.key, digest, spec, files, executable))
+    resource = Resource(ref, layer, home.key, digest, spec, files, executable)
+    return Unit(home.key, ref, resource, tuple(_placed(told, data)))
+
+
+def read_text(file: str, data: bytes) -> dict[str, Any] | TextFault:
+    """The values of a text, by the ending of its file: JSON, else TOML."""
+    if not file.endswith(".json"):
+        return toml.read(data)
+    from reconciler.config import jsontext  # noqa: PLC0415 - only chains are written in it
+
+    return jsontext.read(data)
 
 
 def _given(home: Home) -> Mapping[Path, object]:
@@ -215,7 +228,7 @@ def _given(home: Home) -> Mapping[Path, object]:
     if home.kind is Kind.DIALECT:
         name, _, version = home.name.partition("@")
         return {("name",): name, ("version",): int(version)}
-    return {("name",): home.name}
+    return {("id" if home.kind is Kind.CHAIN else "name",): home.name}
 
 
 def _placed(problems: tuple[Problem, ...], data: bytes) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from reconciler.model.resources import KINDS
 
 LOCK = "handler.lock"
 CONFIG_FILE = "handler.toml"
-NOT_BUILT = frozenset({"chains", "policies", "addons"})
+NOT_BUILT = frozenset({"policies", "addons"})
 
 # In any part of a path: dot-files, what editors, merges and interpreters leave, what package managers fetch.
 _PASSED_OVER = re.compile(
@@ -56,8 +56,12 @@ class Home(NamedTuple):  # ten thousand are made in a cold load: a tuple is made
 
 _ALONE = {row.pattern: row.kind for row in KINDS if "<" not in row.pattern}
 _FLAT = {
-    row.pattern.split("/")[0]: row.kind for row in KINDS if row.pattern.endswith("/<name>.toml")
+    row.pattern.split("/")[0]: row.kind
+    for row in KINDS
+    if row.pattern.endswith(("/<name>.toml", "/<name>.json"))
 }  # bindings/<name>.toml
+_ENDINGS = {Kind.CHAIN: (".json", ".toml")}  # of one file's objects; every other kind has TOML alone
+_TOML = (".toml",)
 _DEEP = {
     parts[0]: (row.kind, len(parts) - 1, parts[-1])
     for row in KINDS
@@ -98,8 +102,8 @@ def shape(kind: Kind) -> str:
 
 def _inside(path: str, parts: list[str]) -> Home:
     top = parts[0]
-    if top in _FLAT and len(parts) == 2 and path.endswith(".toml"):
-        return Home(Owner.OBJECT, path, _FLAT[top], parts[1].removesuffix(".toml"))
+    if top in _FLAT and len(parts) == 2 and path.endswith(_ENDINGS.get(_FLAT[top], _TOML)):
+        return Home(Owner.OBJECT, path, _FLAT[top], parts[1].rpartition(".")[0])
     if top in _DEEP:
         kind, depth, manifest = _DEEP[top]
         if len(parts) > depth:

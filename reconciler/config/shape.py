@@ -53,7 +53,7 @@ def _senseless(subject: Subject) -> Problem | None:
     expected = subject.row.api_version
     given = subject.values.get("apiVersion")
     path = ("apiVersion",)
-    if not subject.values and subject.row.kind is not Kind.CONFIG:
+    if not subject.values and subject.row.kind not in (Kind.CONFIG, Kind.CHAIN):
         mend = f"add apiVersion = {words.literal(expected)}"
         return subject.problem(
             subject.codes.missing_key, ("the file is empty", f"it is {subject.noun}", mend), path

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from reconciler.doors import (
+    chaincli,
     connectorcli,
     consentcli,
     editcli,
@@ -343,6 +344,7 @@ for _command in (
     *consentcli.COMMANDS,
     *sessioncli.COMMANDS,
     *connectorcli.COMMANDS,
+    *chaincli.COMMANDS,
     *lockcli.COMMANDS,
     *jobscli.COMMANDS,
     *profilecli.COMMANDS,

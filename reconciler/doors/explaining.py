@@ -36,6 +36,7 @@ _OF = {
     "P": "a problem of a project",
     "A": "a problem of an agent",
     "D": "a problem of a profile or a dialect",
+    "H": "a problem of a chain",
     "S": "a problem of files and settings",
 }
 _INSIDE = re.compile(r" \((?:ruling [0-9]+|[SG][0-9]+)[^)]*\)|^S[0-9]+: ")  # pages that we alone have
@@ -207,6 +208,11 @@ _TOLD = {
         "'…' holds what looks like a secret",
         "a configuration says where a secret is found: what is committed cannot be taken back",
         'name its place in [secrets] of a binding; if it is none, end the line with "# no secret"',
+    ),
+    "H290": (
+        "'…' is not built in this release",
+        "a chain is checked and not run yet, and that is said rather than passed over",
+        "leave it for a later release, or delete it",
     ),
     "S290": (
         "'…' is not built in this release",

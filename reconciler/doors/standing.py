@@ -28,6 +28,7 @@ KINDS = {
     "p": "project",
     "agent": "agent",
     "a": "agent",
+    "chain": "chain",
     "config": "config",
     "profile": "profile",
     "dialect": "dialect",

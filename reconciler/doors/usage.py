@@ -31,6 +31,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("lock", "add|review|check", "publish an interface version; what a model reads of it; is it unchanged?"),
     ("profile", "list|show|admit", "what servers state of the dialects they speak; is a call within it?"),
     ("catalog", "list|search|show|import", "what there is to choose from, and how it has proven itself"),
+    ("chain", "vet|show|graph ID|FILE", "a task chain: is it sound? what it does; a picture of it"),
     ("history", "[KIND/NAME]", "the last admitted revisions, or what became of an object's forms"),
     ("rollback", "[REV]", "serve an earlier revision until the source changes"),
     ("reconcile", "[KIND/NAME]", "look now, and try again what failed"),

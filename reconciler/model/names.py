@@ -40,6 +40,7 @@ class Kind(Enum):
     BINDING = "binding"
     PROJECT = "project"
     AGENT = "agent"
+    CHAIN = "chain"
     CONFIG = "config"
     POLICY = "policy"
     PROFILE = "profile"

@@ -2,15 +2,15 @@
 
 Keys are camelCase in files and snake_case here; the alias generator is the only translator. Every record is
 closed: an unknown key is a problem. Values are strict: ``"120"`` is no number. What only admission can know
-(does the connector exist?) is not asked here, and what spans two keys is asked in ``config.shape``. The text
-under a key is its documentation: ``config.schemas`` puts it into the JSON Schemas that editors and
-``handler explain`` show. Keys of capabilities that are not built yet are part of the format from the start;
-``admission.absent`` says so in a condition wherever one is used.
+is not asked here, and what spans two keys is asked in ``config.shape``. The text under a key is its
+documentation: ``config.schemas`` puts it into the JSON Schemas that editors and ``handler explain`` show.
+Keys of what is not built yet are part of the format; ``admission.absent`` says so in a condition.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from reconciler.model.chain import Chain
 from reconciler.model.dialect import Profile as Profile  # noqa: PLC0414 - a kind like the others
 from reconciler.model.forms import Field
 from reconciler.model.names import Kind
@@ -496,4 +496,5 @@ KINDS: tuple[KindRow, ...] = (
     KindRow(Kind.POLICY, EgressPolicy, "policies/egress.toml", "egress-policy"),
     KindRow(Kind.PROFILE, Profile, "profiles/<name>/<N>/profile.toml", "dialect-profile"),
     KindRow(Kind.DIALECT, Dialect, "dialects/<name>/dialect.toml"),
+    KindRow(Kind.CHAIN, Chain, "chains/<name>.json"),  # or .toml
 )

@@ -35,7 +35,8 @@ def test_a_file_of_an_object_is_gathered_under_the_file_that_defines_it(
     ("path", "owner", "key"),
     [
         ("handler.lock", Owner.LOCK, "handler.lock"),
-        ("chains/a/b.json", Owner.NOT_BUILT, "chains/"),
+        ("addons/a/b.toml", Owner.NOT_BUILT, "addons/"),
+        ("chains/a/b.json", Owner.NOBODY, "chains/a/b.json"),
         ("bindings/a.json", Owner.NOBODY, "bindings/a.json"),
         ("bindings/x/a.toml", Owner.NOBODY, "bindings/x/a.toml"),
         ("interfaces/ocr/tools.json", Owner.NOBODY, "interfaces/ocr/tools.json"),

@@ -116,6 +116,28 @@ _FULL: dict[str, dict[str, Any]] = {
         "driver": "openai-videos@1",
         "operations": {"create": {"kind": "job", "result": "openai.video@1", "proves": ["V1"]}},
     },
+    "chain": {
+        "$schema": "x",
+        "id": "a",
+        "tasks": [
+            {
+                "id": "a",
+                "handler": "chat_completion",
+                "execute_config": {
+                    "models": ["m"],
+                    "temperature": 0.5,
+                    "tools": ["*"],
+                    "tools_policies": {"fs": {"k": "v"}},
+                    "max_tokens": "{{var:m|5}}",
+                    "retry_policy": {"initial_backoff": "1s", "max_backoff": 5, "jitter": 0.2},
+                },
+                "timeout": "3s",
+                "transition": {"branches": [{"operator": "default", "goto": "b"}], "on_failure": "b"},
+            },
+            {"id": "b", "handler": "tools", "tools": {"name": "ocr", "args": {"path": "x"}}},
+        ],
+        "max_steps": 7,
+    },
 }
 _WORDS = [
     "",
