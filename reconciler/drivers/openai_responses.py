@@ -120,7 +120,9 @@ def _text(turn: Turn, operation: Operation) -> dict[str, object]:
 
 
 def _items(message: Message, profile: Profile, operation: Operation) -> list[dict[str, object]]:
-    """A message's words and pictures as one item, its wishes and results as items of their own, in order."""
+    """A message's words and pictures as one item, its wishes and results as items of their own, in order.
+    What a model said is plain text: as parts it would need the ids that the server gave them.
+    """
     items: list[dict[str, object]] = []
     content: list[dict[str, object]] = []
     for part in message.parts:
@@ -133,13 +135,14 @@ def _items(message: Message, profile: Profile, operation: Operation) -> list[dic
                 content.append(_content(part, message.role, profile, operation))
     if not content:
         return items
-    return [{"type": "message", "role": message.role, "content": content}, *items]
+    said = "".join(text(one["text"]) for one in content) if message.role == "assistant" else content
+    return [{"type": "message", "role": message.role, "content": said}, *items]
 
 
 def _content(part: Part, role: str, profile: Profile, operation: Operation) -> dict[str, object]:
     match part:
         case Text(words):
-            return {"type": "output_text" if role == "assistant" else "input_text", "text": words}
+            return {"type": "input_text", "text": words}
         case Image(media_type, data) if role == "user":
             stating.shown(profile, operation, media_type)
             address = f"data:{media_type};base64,{base64.b64encode(data).decode()}"
