@@ -494,3 +494,38 @@ def test_checks_and_pauses_are_kept(ledger: Ledger) -> None:
     with pytest.raises(machine.ForbiddenError):
         ledger.apply(one, NOW, CancelAsked("max"), Submit(Ground.CLIENT_KEY))
     assert ledger.get(one.id) == one
+
+
+_OWNER = """
+import sys
+from pathlib import Path
+from reconciler.attempts.happenings import Accepted, Submit, Succeeded
+from reconciler.attempts.ledger import LEASE_S, Ledger, OvertakenError
+from tests.attempts.wishes import NOW, new
+ledger = Ledger.at(Path(sys.argv[1]))
+mine = ledger.apply(ledger.prepare(new(lease_until=NOW + LEASE_S), NOW).attempt, NOW, Submit())
+print("sent", flush=True)
+sys.stdin.readline()
+try:
+    ledger.apply(mine, NOW + 1, Accepted(), Succeeded())
+    print("kept")
+except OvertakenError as error:
+    print("overtaken", error.now.state, error.now.fence)
+"""
+
+
+def test_report_5_an_owner_that_was_stopped_and_goes_on_changes_nothing(tmp_path: Path) -> None:
+    """saq#126: SIGSTOP, a takeover, SIGCONT: by a real process."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _OWNER, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "sent\n"
+        owner.send_signal(signal.SIGSTOP)
+        ledger = Ledger.at(tmp_path)
+        (taken,) = ledger.claim("relay", NOW + LEASE_S + 1)
+        ledger.apply(taken, NOW + LEASE_S + 1, Lost("its owner is silent"))
+        owner.send_signal(signal.SIGCONT)
+        assert owner.communicate("go on\n", timeout=60)[0] == "overtaken indeterminate 2\n"
+    assert [one.state for one in ledger.listing()] == [State.INDETERMINATE]
+    ledger.close()

@@ -41,6 +41,7 @@ class Desk:
     asked: list[str] = field(default_factory=list)
     breaks: frozenset[str] = frozenset()  # input digests of attempts that break whoever tends them
     hangs: bool = False
+    slow: bool = False  # what is sent is done, and not answered in time
 
     def far_end(self, one: Attempt) -> FarEnd | None:
         if one.request.input_digest in self.breaks:
@@ -54,6 +55,8 @@ class Desk:
 
     async def submit(self, one: Attempt) -> Sent:
         self.asked.append("submit")
+        if self.slow:
+            await asyncio.Event().wait()
         return self.sends
 
     async def lookup(self, one: Attempt, by: By) -> Found:
@@ -247,6 +250,32 @@ def test_what_was_prepared_and_never_sent_is_sent_once_if_it_may_be(
         moved = await house.now(one)
         assert (moved.state, moved.ended.code) == (state, code)
         assert house.desk.asked == (["submit"] if permits else [])
+
+    _in_a_house(tmp_path, story)
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_reports_1_to_3_a_far_end_that_is_slow_or_busy_is_sent_to_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    """litellm#850, changedetection.io#4384, aspire#4631: a layer below, or a policy, sent it again."""
+    monkeypatch.setattr(relaying, "_SEND_S", 0.05)
+
+    async def story(house: House) -> None:
+        house.desk.facts = FarEnd(frozenset({"job-id", "tag"})) if knows else FarEnd()
+        house.desk.says, house.desk.slow = [Accepted("ticket-1"), Finished(b"ok")], True
+        wish = new(1, kind="job", grade="wire")
+        one = (await house.writing.run(lambda ledger: ledger.prepare(wish, NOW))).attempt
+        await house.look(4)
+        ended = await house.now(one)
+        assert ended.state is (State.SUCCEEDED if knows else State.INDETERMINATE)
+        assert (ended.transmissions, house.desk.asked.count("submit")) == (1, 1)
+        house.desk.slow, house.desk.sends = False, Refused("limit", "429: too many")
+        busy = new(2, kind="job", grade="wire")
+        other = (await house.writing.run(lambda ledger: ledger.prepare(busy, house.clock()))).attempt
+        await house.look(4)
+        assert (await house.now(other)).transmissions == 1
+        assert house.desk.asked.count("submit") == 2
 
     _in_a_house(tmp_path, story)
 
