@@ -74,7 +74,7 @@ docs: setup  ## write the tables of the docs from the code, and check that their
 	$(PY) -m pytest -q tests/test_docs.py tests/test_reasons.py
 
 bench: setup  ## every benchmark: ratios against floors in one run
-	for one in router reconcile coldstart wayout cli handoff; do $(PY) benchmarks/$$one.py || exit 1; done
+	for one in router reconcile coldstart wayout cli handoff ledger; do $(PY) benchmarks/$$one.py || exit 1; done
 
 bench-router: setup  ## a call through the router beside its floors; PEERS=1: beside public gateways: ✓ or ✗
 	$(PY) benchmarks/router.py --pin 0

@@ -102,6 +102,8 @@ def release(store: Store, one: Attempt, now: float) -> None:
     """Give back what an attempt that is over held; money stays spent, by what it did cost."""
     values: dict[str, object] = {"attempt": one.id, "now": now, "cost": one.ended.cost}
     mine = "attempt = :attempt AND released_at = 0"
+    if not store.rows(f"SELECT 1 AS one FROM reservation WHERE {mine} LIMIT 1", values):  # noqa: S608
+        return
     unspent = one.state is State.CANCELLED and not one.transmissions
     if unspent or (one.state is State.FAILED and one.ended.effect == "none"):
         store.change(f"UPDATE reservation SET released_at = :now WHERE {mine}", values)  # noqa: S608

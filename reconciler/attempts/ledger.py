@@ -7,7 +7,7 @@ changed nothing. For one thread at a time: the controller speaks to it through `
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -266,6 +266,11 @@ class Ledger:
         """The row as its holder may go on from it: the one that was held, or with no more than a wish to
         cancel added since. Raises OvertakenError.
         """
+        sql = "SELECT state, ver, fence, lease_until FROM attempt WHERE id = :id"
+        seen = self.store.rows(sql, {"id": held.id})
+        stands = [(row["state"], row["ver"], row["fence"]) for row in seen]
+        if stands == [(held.state, held.ver, held.fence)]:
+            return replace(held, lease_until=seen[0]["lease_until"])  # renewed, it may be
         one = self.get(held.id)
         if one is None or one.fence != held.fence or one.ver < held.ver:
             raise OvertakenError(one)

@@ -137,7 +137,7 @@ def _opened(path: Path, *, only_read: bool) -> sqlite3.Connection:
 
 
 def _named(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
-    return {column[0]: value for column, value in zip(cursor.description, values, strict=True)}
+    return dict(zip([column[0] for column in cursor.description], values, strict=True))
 
 
 def _quoted(path: Path) -> str:
