@@ -34,6 +34,7 @@ _FUNCTIONS: Mapping[str, golang.Entry] = {**golang.FUNCTIONS, **sprig.FUNCTIONS}
 _SHORT_CIRCUITS = frozenset({"and", "or"})
 _CLOCK = frozenset({"now", "ago"})
 _NAMES = frozenset(_FUNCTIONS) | _SHORT_CIRCUITS | _CLOCK
+_LONGEST_KEPT = 16_384  # characters of a source whose template is remembered
 _WEIGHT = 64  # characters, or items of a list, that count as one step
 
 
@@ -52,10 +53,19 @@ class Budget:
 USUAL = Budget()
 
 
-@functools.lru_cache(maxsize=512)
 def parsed(source: str, bound: frozenset[str] = frozenset()) -> Template:
     """The template that ``source`` writes; ``bound``: variables, with their ``$``. Raises TemplateError."""
-    return parsing.parsed(source, _NAMES, sorted(bound))
+    return _kept(source, bound) if len(source) <= _LONGEST_KEPT else _parsed(source, bound)
+
+
+def _parsed(source: str, bound: frozenset[str]) -> Template:
+    try:
+        return parsing.parsed(source, _NAMES, sorted(bound))
+    except RecursionError:
+        raise TemplateError("the template is nested too deep", 1) from None
+
+
+_kept = functools.lru_cache(maxsize=256)(_parsed)
 
 
 def rendered(

@@ -130,7 +130,7 @@ def _decoded(decode: Callable[[bytes], bytes]) -> Callable[[str], str]:
     return decoded
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=32)
 def _pattern(pattern: str) -> Any:
     """A compiled expression; raises Unusable for one that RE2 does not take."""
     import re2  # noqa: PLC0415 - loaded by the few templates that use one

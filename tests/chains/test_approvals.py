@@ -1,6 +1,9 @@
 """Which tool calls need a person: the policy, paths, addresses and command lines."""
 
+from pathlib import Path
+
 import pytest
+import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -263,6 +266,26 @@ def test_no_line_breaks_the_reader(text: str) -> None:
     except commands.UnclearError:
         return
     assert found.commands
+
+
+def test_the_policy_of_the_docs_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "approvals.md").read_text()
+    read = policy(tomli.loads(page.partition("```toml\n")[2].partition("```")[0]))
+    said = [
+        approvals.decided(read, provider, tool, {"command": command})
+        for provider, tool, command in (
+            ("fs", "read_file", ""),
+            ("shell", "run", "sudo rm x"),
+            ("shell", "run", "ls"),
+            ("web", "get", ""),
+        )
+    ]
+    assert [(one.action, one.rule, one.timeout_s) for one in said] == [
+        (ALLOW, 0, 0),
+        (DENY, 1, 0),
+        (ASK, 2, 600),
+        (ASK, None, 0),
+    ]
 
 
 def test_without_a_policy_reading_is_allowed_secrets_are_denied_and_the_rest_is_asked() -> None:
