@@ -193,15 +193,21 @@ BINDING_RULES = (models_are_stated, needs_are_stated)
 def _lacking(
     profiles: list[Profile], mapping: ToolMapping, models: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
+    """What of a tool's needs some profile that would answer it does not state. A model that another operation
+    is asked with is none of this one's.
+    """
     operation = mapping.operation or ""
+    known = {model for one in profiles for model in one.identity.models}
+    if all(one.identity.models for one in profiles) and not known.issuperset(models):
+        return  # told as a model that nobody states
     asked = models or tuple(m for one in offering(profiles, operation) for m in one.identity.models) or ("",)
-    for model in asked:
-        profile = selected(profiles, operation, model)
-        if profile is None:
-            yield f"operation.{operation}", f"no profile states it for {quoted(model)}"
-            continue
+    answering = (selected(profiles, operation, model) for model in asked)
+    found = {one.ref: one for one in answering if one is not None}
+    if not found:
+        yield f"operation.{operation}", f"no profile states it for {listed(map(quoted, models))}"
+    for name, profile in found.items():
         for one in unmet(profile, operation, mapping.needs):
-            yield one.fact, f"{profile.ref}: {one.detail}"
+            yield one.fact, f"{name}: {one.detail}"
 
 
 def _answered(view: View, connector: Resource[Connector]) -> Mapping[str, str]:

@@ -36,8 +36,8 @@ def models_are_listed_once(view: View, binding: Resource[Binding]) -> Iterator[P
 def some_tool_takes_a_model(view: View, binding: Resource[Binding]) -> Iterator[Problem]:
     """Where models are listed, a tool that the connector offers has an input ``model``."""
     connector = view.connector(binding.spec.connector) if binding.spec.connector else None
-    if not binding.spec.models or connector is None:
-        return
+    if not binding.spec.models or connector is None or connector.spec.runtime == "dialect":
+        return  # of profiles, the first that is listed is asked whatever a tool says
     offered = [view.contract(InterfaceRef.parse(version)) for version in connector.spec.implements]
     contracts = [one for one in offered if one is not None]
     if len(contracts) == len(offered) and not _takes_model(contracts):

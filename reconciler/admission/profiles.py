@@ -19,8 +19,9 @@ _Words = tuple[str, str, str]  # what, why, mend
 
 def dialects_come_with_the_product(view: View, dialect: Resource[Dialect]) -> Iterator[Problem]:
     """A dialect is spoken by a driver, so an entry of the register ships with it."""
-    if dialect.layer is Layer.CATALOG:
-        return
+    catalogue = view.inventory.trees.get(Layer.CATALOG)
+    if dialect.layer is Layer.CATALOG or catalogue is None or not catalogue.files:
+        return  # nothing lies below the catalogue when it is itself what is judged
     words = (
         "a configuration has no dialects of its own",
         "a dialect is spoken by a driver, which is part of the product",

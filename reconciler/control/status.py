@@ -35,7 +35,7 @@ _LOG = logging.getLogger("handler.status")
 _VERSION = "handler.status/v1"
 _SUMMARY = "summary.json"
 _PAGE = "summary.md"
-_PLAIN = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}")  # a name that is a file name everywhere
+_PLAIN = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._@-]{0,99}")  # a name that is a file name everywhere
 
 _RANKS = ("False", "Unknown", "True")
 

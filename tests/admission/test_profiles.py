@@ -297,7 +297,6 @@ ROWS = [
         "no profile of connector/c states the model 'acme-2'",
         "write 'acme-1'",
         file=B,
-        alone=False,
         fix=bound('"acme-1"', speaking()),
     ),
     bad(

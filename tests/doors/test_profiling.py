@@ -46,6 +46,9 @@ def test_profiles_are_listed_shown_and_judge_a_call_without_sending_it(world: Wo
         "refused  field.seed: seed is not stated",
     ]
     assert handler(world, "profile", "admit", NAME, "generate", "model=acme-1", "prompt=lake")[0] == 0
+    assert handler(world, "apply", "--yes")[0] in (0, 1)
+    code, out, _ = handler(world, "describe", f"profile/{NAME}")
+    assert (code, "profiles/acme.pictures/1/profile.toml" in out) == (0, True)
     code, _, err = handler(world, "profile", "show", "acme.picture@1")
     assert code == 1
     assert f"did you mean '{NAME}'?" in err
