@@ -178,7 +178,8 @@ def _read(layer: Layer, home: Home, tree: Tree, paths: list[str]) -> Unit:
     ref = ObjectRef(home.kind, home.name)
     values = read_text(home.key, data)
     known = None if isinstance(values, TextFault) else values
-    if leaked := leaks.problems(home.key, data, known, ref):
+    is_own = layer is Layer.CONFIG  # what ships is looked at where it is judged as a configuration of its own
+    if is_own and (leaked := leaks.problems(home.key, data, known, ref)):
         return Unit(home.key, ref, problems=leaked)  # nothing else: other problems repeat what stands in it
     if isinstance(values, TextFault):
         return Unit(home.key, ref, problems=(values.problem(home.key, ref),))
