@@ -51,6 +51,9 @@ flows-crash: setup  ## a real SIGKILL at every point of an attempt, by three kin
 flows-harness: setup  ## real harnesses, offline, with a scripted model (installs 1.6 GB once)
 	$(PY) -m pytest -q -p no:randomly tests/harnesses/matrix.py
 
+flows-egress: setup  ## attempt → verdict: past a permit, another byte, path, host; redirects, rebinding
+	$(PY) -m tests.egress.report
+
 flows-sandbox: setup  ## attempt → what stopped it, as root and as an ordinary user; how hosts may be spelled
 	$(PY) -m tests.walls.report
 

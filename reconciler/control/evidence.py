@@ -77,7 +77,8 @@ class Evidence:
         if verdict == "deny":
             words = f"{told.ruled.reason if approval is None else f'approval {approval.id} was not given'}"
             rule = f" ({told.ruled.rule})" if told.ruled.rule else ""
-            what = f"nothing left for {case.origin}: {words}{rule}"
+            held = f"nothing left for {case.origin}" if "://" in case.origin else "a call was not let in"
+            what = f"{held}: {words}{rule}"
             self._journal.event(f"binding/{case.binding}", "Warning", "EgressDenied", what)
         return number
 

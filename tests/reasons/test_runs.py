@@ -138,6 +138,17 @@ def test_a_secret_that_a_connector_tells_goes_nowhere(place: House, shown: Shown
     assert not [path for path in files for canary in canaries if canary in path.read_bytes()]
 
 
+def test_a_call_that_a_policy_does_not_let_in_is_refused(place: House, shown: Shown) -> None:
+    furnish(place, "says")
+    head = 'apiVersion = "handler.egress-policy/v1"\n'
+    place.write("policies/egress.toml", f'{head}[[rule]]\nid = "not-yet"\neffect = "deny"\n')
+    place.start()
+    place.handler("apply")
+    assert "what may be sent out does not allow this" in ask(place, "says")
+    wait_for(lambda: events(place, "EgressDenied") == 1, "it is told")
+    gold(place, shown, "EgressDenied", "events binding/says")
+
+
 def test_a_process_that_needs_more_memory_than_it_may_have_is_ended(place: House, shown: Shown) -> None:
     furnish(place, "hungry")
     place.start()
