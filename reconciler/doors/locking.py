@@ -1,12 +1,18 @@
 """``handler lock``: publishes interface versions and profiles by freezing them in ``handler.lock``.
 
 From then on a version never changes; a later edit is refused everywhere. So nothing is locked that is not
-admitted, and an entry that is there is never replaced. ``review`` shows what a model will read beforehand,
+admitted, and an entry that is there is never replaced or lost: one that writes keeps others out (``flock`` on
+the configuration's folder) and adds to what the file says then; a lock that cannot be read is not written
+over. ``review`` shows what a model will read beforehand,
 ``check`` holds a lock to what it was at an earlier commit.
 """
 
+import fcntl
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
@@ -23,6 +29,7 @@ from reconciler.model.resources import Interface, Profile, Record
 
 _GIT_S = 5.0
 _FILE = "handler.lock"
+_LAST_GOOD = "take the last good one from version control, and publish again"
 
 
 def run(settings: usage.Settings, reference: str, reviewer: str, *, despite_warnings: bool = False) -> int:
@@ -36,11 +43,11 @@ def run(settings: usage.Settings, reference: str, reviewer: str, *, despite_warn
     interface = inventory.resources.get(ref)
     if interface is None or interface.layer is not Layer.CONFIG:
         return _absent(settings, look, ref)
-    whole = inventory.locks.get(Layer.CONFIG) or Lock()
+    whole = _now(look)
     entry = _entry(interface, reviewer.strip())
     if (there := whole.entries.get(entry.ref)) is not None:
         if there.digest == entry.digest and not there.files:  # of a time when a lock did not name files
-            _write(look, Lock({**whole.entries, entry.ref: replace(there, files=entry.files)}))
+            _add(look, replace(there, files=entry.files))
         return _there(there, entry)
     if found := look.admission.refused.get(interface.ref):
         return _refused(settings, look, found)
@@ -48,10 +55,18 @@ def run(settings: usage.Settings, reference: str, reviewer: str, *, despite_warn
     if warnings and not despite_warnings:
         return _warned(settings, look, warnings)
     entry = replace(entry, reviewed_by=entry.reviewed_by or _reviewer(look))
+    return _published(settings, look, interface, entry)
+
+
+def _published(
+    settings: usage.Settings, look: offline.Look, interface: Resource[Record], entry: LockEntry
+) -> int:
+    """Ask whoever sits there, and write."""
     if not _agreed(settings, look, interface):
         sys.stderr.write("handler: nothing was published\n")
         return 1
-    _write(look, Lock({**whole.entries, entry.ref: entry}))
+    if (there := _add(look, entry)) is not None:
+        return _there(there, entry)
     sys.stdout.write(f"{entry.ref} {entry.digest}\n")
     if not settings.quiet:
         sys.stderr.write(f"Published {entry.ref}, reviewed by {entry.reviewed_by}. Commit {_FILE}.\n")
@@ -121,9 +136,48 @@ def _agreed(settings: usage.Settings, look: offline.Look, interface: Resource[Re
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _write(look: offline.Look, whole: Lock) -> None:
-    atomic.write(look.root / _FILE, lock.render(whole).encode())
-    (look.root / _FILE).chmod(0o644)
+def _add(look: offline.Look, entry: LockEntry) -> LockEntry | None:
+    """Write the entry beside those that stand there now; one of its name that says which files it froze is
+    left as it is, and given back. Raises ``Stopped``.
+    """
+    with _alone(look):
+        whole = _now(look)
+        there = whole.entries.get(entry.ref)
+        if there is not None and (there.files or not entry.files):
+            return there
+        atomic.write(look.root / _FILE, lock.render(Lock({**whole.entries, entry.ref: entry})).encode())
+        (look.root / _FILE).chmod(0o644)
+    return None
+
+
+@contextmanager
+def _alone(look: offline.Look) -> Iterator[None]:
+    """Nobody else publishes here meanwhile, as far as the file system knows of locks."""
+    folder = os.open(look.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _now(look: offline.Look) -> Lock:
+    """What is published, as the file says at this moment. Raises ``Stopped`` where it cannot be trusted:
+    written over, it would let go of every version that it froze.
+    """
+    path = look.root / _FILE
+    if path.is_symlink():
+        raise usage.Stopped(f"nothing was published: {_FILE} is a symbolic link; {_LAST_GOOD}")
+    try:
+        found = lock.read(path.read_bytes())
+    except FileNotFoundError:
+        return Lock()
+    if not isinstance(found, Lock):
+        raise usage.Stopped(
+            f"nothing was published: cannot read {_FILE}: line {found.line}: {found.what}; {_LAST_GOOD}"
+        )
+    return found
 
 
 def _parsed(reference: str) -> ObjectRef:

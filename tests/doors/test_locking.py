@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.config import lock as form
+from reconciler.doors import locking, usage
+from reconciler.model.inventory import Lock, LockEntry
 from tests.doors.conftest import World
 from tests.kit import promised
 
@@ -124,3 +127,52 @@ def test_an_older_lock_gets_the_names_of_its_files(world: World, config: Path) -
     assert lock(world, "check")[0] == 0
     assert "published already" in lock(world, "add", "count/v1", "--despite-warnings")[2]
     assert file.read_text() == whole
+
+
+OTHER = LockEntry(
+    "other/v1",
+    f"sha256:{'a' * 64}",
+    f"sha256:{'b' * 64}",
+    "b@example.org",
+    "2026-11-30",
+    files=(("tools.json", f"sha256:{'c' * 64}"),),
+)
+
+
+def test_who_publishes_at_the_same_time_loses_nothing_of_the_others(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other was done between this one's look and its writing, as while a person is asked."""
+
+    def others(*_: object) -> bool:
+        (config / "handler.lock").write_text(form.render(Lock({"other/v1": OTHER})))
+        return True
+
+    monkeypatch.setattr(locking, "_agreed", others)
+    (config / "handler.lock").unlink(missing_ok=True)
+    settings = usage.Settings()
+    settings.config, settings.quiet = str(config), True
+    assert locking.run(settings, "count/v1", "a@example.org", despite_warnings=True) == 0
+    found = form.read((config / "handler.lock").read_bytes())
+    assert isinstance(found, Lock)
+    assert found.entries.keys() == {"other/v1", "count/v1"}
+
+
+@pytest.mark.parametrize("damage", ["junk", "link"])
+def test_a_lock_that_cannot_be_trusted_is_not_written_over(
+    world: World, config: Path, tmp_path: Path, damage: str
+) -> None:
+    file = config / "handler.lock"
+    before = form.render(Lock({"other/v1": OTHER}))
+    file.write_text(before)
+    if damage == "link":
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+    else:
+        file.write_text(f"{before}junk = 1\n")
+    code, _, err = lock(world, "add", "count/v1", "--reviewer", "a@example.org")
+    assert code == 1
+    assert "nothing was published: " in err
+    assert "take the last good one from version control" in err
+    assert file.is_symlink() == (damage == "link")
+    assert file.read_text().startswith(before)
