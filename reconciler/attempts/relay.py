@@ -57,7 +57,9 @@ class Relay:
         clock: Callable[[], float],
         chance: Callable[[], float],
     ) -> None:
-        """``holder`` names this controller's run; ``clock`` gives seconds since 1970, ``chance`` 0 to 1."""
+        """``holder`` names this controller's run, as in the attempts that it prepares; ``clock`` gives
+        seconds since 1970, ``chance`` 0 to 1.
+        """
         self._writing = writing
         self._far = far
         self._holder = holder
@@ -108,6 +110,8 @@ class Relay:
             return 0
         now, me = self._clock(), self._holder
         try:
+            # A machine that slept wakes with every lease run out: what is under way here is ours still.
+            await self._writing.renew()
             page = await self._writing.run(lambda ledger: ledger.claim(me, now, room, orphans=orphans))
         except UnusableError as error:
             self.trouble(None, error)

@@ -380,6 +380,34 @@ def test_a_holder_whose_lease_was_taken_hears_of_it(tmp_path: Path) -> None:
     _in_a_house(tmp_path, story)
 
 
+def test_a_machine_that_slept_goes_on_with_what_was_under_way(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        one = await house.job(1, lease_until=NOW + LEASE_S)
+        house.writing.hold(one, lambda: None)
+        house.clock.now += 3600
+        assert await house.relay.look() == 0
+        done = await house.writing.run(lambda led: led.apply(one, house.clock(), Accepted("job-1")))
+        assert (done.state, done.fence) == (State.ACCEPTED, 1)
+
+    _in_a_house(tmp_path, story)
+
+
+def test_two_relays_on_one_ledger_send_each_job_once(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        for number in range(20):
+            wish = new(number, kind="job", grade="wire")
+            await house.writing.run(lambda led, wish=wish: led.prepare(wish, NOW))
+        other = Writing(Ledger.at(tmp_path), house.clock)
+        second = Relay(other, house.desk, "second", clock=house.clock, chance=lambda: 0.5)
+        house.clock.now += 100
+        taken = await asyncio.gather(house.relay.look(), second.look(), house.relay.look())
+        assert sum(taken) == 20
+        assert house.desk.asked.count("submit") == 20
+        await other.close()
+
+    _in_a_house(tmp_path, story)
+
+
 def test_a_ledger_that_cannot_be_written_stops_no_relay(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         heard: list[Exception] = []

@@ -122,6 +122,24 @@ def test_a_connection_lost_after_the_message_leaves_it_unknown(
     )
 
 
+def test_a_person_says_what_became_of_it_and_the_count_follows(
+    place: tuple[House, mailserver.Mailbox],
+) -> None:
+    made, _ = place
+    told = answer(send(made, "settled", "dropped@example.test"))
+    assert told["error"] == "outcome_unknown"
+    (newest, *_) = json.loads(made.handler("jobs", "list", "-o", "json").stdout)["jobs"]
+    assert (newest["state"], newest["parked"], newest["agent"]) == ("indeterminate", True, "clerk")
+    assert "handler jobs settle" in made.handler("jobs", "get", newest["job"]).stdout
+    for one in json.loads(made.handler("jobs", "list", "-o", "json").stdout)["jobs"]:
+        made.handler("jobs", "settle", one["job"], "--as", "failed", "--evidence", "the server lost it")
+    assert states(made) == (State.FAILED, "none")
+    wait_for(
+        lambda: (made.status("binding", "mail").get("jobs") or {}).get("indeterminate") == 0, "it is counted"
+    )
+    assert made.handler("jobs", "prune", "--dry-run").returncode == 0
+
+
 def test_an_agent_writes_and_edits_its_files(place: tuple[House, mailserver.Mailbox]) -> None:
     made, _ = place
 
