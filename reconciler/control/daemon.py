@@ -35,6 +35,7 @@ from reconciler.control.effects import LedgerEffects
 from reconciler.control.evidence import Evidence, decision_id
 from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.jobbook import JobBook
+from reconciler.control.jobs import LedgerJobs, NoRunners
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.looking import Look, Looker
@@ -174,6 +175,8 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     effects = LedgerEffects(place.state, time.time)
     controller, news, leaving = _joined(place, mine, effects)
     parts, observed = controller.parts, news.observed
+    jobs = LedgerJobs(effects, time.time, NoRunners())
+    news.router.keep_jobs(jobs)
     await effects.start()
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
     book = JobBook(place.state, effects.writing, effects.recount)
@@ -184,6 +187,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
             tasks.start_soon(_until_signalled, stop)
             tasks.start_soon(watch.run)
             tasks.start_soon(effects.run)
+            tasks.start_soon(jobs.run)
             tasks.start_soon(book.keep_house)
             await controller.run(stop, lambda: _listen(place.run, answers, watch))
             watch.stopping()

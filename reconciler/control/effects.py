@@ -69,6 +69,10 @@ class LedgerEffects:
 
     # the ledger
 
+    def exists(self) -> bool:
+        """Whether there is a ledger: it is made when the first effect is asked for."""
+        return self._writing is not None or (self._state / "ledger.db").exists()
+
     async def start(self) -> None:
         """Where there is a ledger, settle what an earlier controller left. To be awaited before any door
         opens; a ledger that cannot be used is said in the log, and no effect is served.
@@ -161,7 +165,7 @@ class LedgerEffects:
             self._begin(writing, intent, heard)
 
     def _begin(self, writing: Writing, intent: Intent, heard: Heard) -> None:
-        new = _attempt(intent, self.holder, self._now())
+        new = attempt_of(intent, self.holder, self._now())
 
         def kept(outcome: "Attempt | Begun | Known | Refusal | Exception") -> None:
             if isinstance(outcome, Attempt):
@@ -253,7 +257,7 @@ class LedgerEffects:
         task.add_done_callback(self._jobs.discard)
 
 
-def _attempt(intent: Intent, holder: str, now: float) -> Attempt:
+def attempt_of(intent: Intent, holder: str, now: float) -> Attempt:
     """The attempt of one call: whose bytes are sent is the connector's to say, so its grade is boundary."""
     route, tool = intent.route, intent.tool
     key = intent.arguments.get(REQUEST_KEY)

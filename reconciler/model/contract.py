@@ -25,6 +25,8 @@ NOT_A_FIELD = "is not a field of this tool"  # ends a fault that names what its 
 FILE_IN = "handler-file"
 FILE_OUT = "handler-output-file"
 MODEL = "model"  # the input by which a call chooses among the models that it may ask for
+SUBMIT = "_submit"  # ends the name of a tool that is a job
+COMPANIONS: Mapping[str, str] = {"status": "_status", "result": "_result", "cancel": "_cancel"}  # its own
 ROUTER_CODES = ("invalid_input", "refused", "limit", "unavailable")
 
 
@@ -118,15 +120,26 @@ def compiled(spec: Interface, tools_json: bytes) -> Contract:
     if not isinstance(definitions, list):
         raise ValueError("tools.json is not an array of tools")
     tools: dict[str, Tool] = {}
+    asking = _asking(spec)
     for definition in definitions:
         _need_shape(definition)
         operation = spec.operations.get(definition["name"])
         tools[definition["name"]] = Tool(
             definition,
-            kind=operation.kind if operation else "call",
+            kind=operation.kind if operation else asking.get(definition["name"], "call"),
             effect=operation.effect if operation else "none",
         )
     return Contract(spec, tools_json, tools)
+
+
+def _asking(spec: Interface) -> dict[str, str]:
+    """The tools that ask about a version's jobs, with their kinds: ``status``, ``result``, ``cancel``."""
+    return {
+        name.removesuffix(SUBMIT) + suffix: kind
+        for name, operation in spec.operations.items()
+        if operation.kind == "job" and name.endswith(SUBMIT)
+        for kind, suffix in COMPANIONS.items()
+    }
 
 
 def file_fields(schema: Mapping[str, Any]) -> tuple[FileField, ...]:

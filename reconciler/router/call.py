@@ -16,11 +16,12 @@ from typing import Any
 import orjson
 
 from reconciler.model.calls import Refusal, Reply, Result
-from reconciler.model.contract import MODEL, NOT_A_FIELD, Contract, Tool
+from reconciler.model.contract import COMPANIONS, MODEL, NOT_A_FIELD, Contract, Tool
 from reconciler.model.effects import CONFLICT, UNKNOWN, Ending, Known
 from reconciler.model.entries import AWAITS, DENIED, UNASKED, Policed
 from reconciler.model.entries import Files as Decided
 from reconciler.model.routes import Route
+from reconciler.router import joblaw
 from reconciler.router.steps import (
     Answer,
     Begin,
@@ -82,6 +83,9 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
     if tool.takes_model and route.models and not arguments.get(MODEL):
         arguments = {**arguments, MODEL: route.models[0]}
     usage.made += 1
+    if tool.kind != "call":
+        told = yield from joblaw.served(route.contract, tool, arguments)
+        return judged(route.contract, tool, told) if isinstance(told, Result) else told
     if tool.effect != "none" and (joined := (yield Join(arguments))) is not None:
         # A deadline: of the other one nobody knows in time.
         late = isinstance(joined, Refusal)
@@ -104,7 +108,7 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
 
 
 def _at_the_door(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> Refused | None:
-    if route.suspended is not None:
+    if route.suspended is not None and tool.kind not in COMPANIONS:  # a job of it may be asked about
         return Refused("unavailable", diagnostic=route.suspended)
     fault = tool.input_fault(arguments)
     if fault is not None:

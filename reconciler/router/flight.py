@@ -7,15 +7,16 @@ What has an effect goes on without its agent once it may have been sent: it is `
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import compress
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, NoEffect, Refusal, Reply
 from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
 from reconciler.model.entries import Entering, Policed
+from reconciler.model.jobs import AskJob, Jobs, NoJobs
 from reconciler.model.problems import Bug
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.router import answers, mcp
@@ -23,7 +24,7 @@ from reconciler.router.call import Usage, serve
 from reconciler.router.entering import LetIn
 from reconciler.router.guard import Guard
 from reconciler.router.handoff import HandOff, outcome_of
-from reconciler.router.kept import Kept
+from reconciler.router.kept import Kept, ask_job
 from reconciler.router.parties import NOBODY, Client
 from reconciler.router.steps import (
     Answer,
@@ -46,6 +47,7 @@ from reconciler.router.telling import Teller
 _LARGE = 64 * 1024  # bytes of a call; as many smaller ones as may wait are no burden
 _MAX_QUEUED = 32 * 2**20  # bytes of the calls of one session and interface that wait
 _THREADS = 4  # for files: reading and hashing keep two cores busy
+T = TypeVar("T")
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 
@@ -140,6 +142,7 @@ class Exchange:
         self.calls = 0
         self.effects: Effects = Unkept()
         self.policed = Policed()
+        self.jobs: Jobs = NoJobs()
         self.guard = Guard(clock)
         self.adrift: set[Flight] = set()  # flights that go on without their agents
         self.running = 0  # flights that are not over
@@ -208,6 +211,7 @@ class Flight:
     _held: Lane | None = None  # kept from stopping while files are prepared, or an attempt is kept
     _kept: Kept | None = None  # of a call with an effect
     _let_in: LetIn | None = None  # where there is a policy
+    job = ""  # the attempt of a job that was submitted or asked about
 
     def __init__(self, desk: Desk, client: Client, ask: mcp.Call, in_bytes: int) -> None:
         self.ask = ask
@@ -241,7 +245,7 @@ class Flight:
     @property
     def attempt(self) -> str:
         """The ledger's name for what it does; "" without an effect."""
-        return self._kept.attempt if self._kept is not None else ""
+        return self._kept.attempt if self._kept is not None else self.job
 
     def waits_for(self, step: type) -> bool:
         """Whether it stands at such a step."""
@@ -288,7 +292,7 @@ class Flight:
                     desk.exchange.dispatch.open_lane(desk.route.instance, self._lane_came)
                 else:
                     self._lane_came(lane)
-            case Join() | Settle():
+            case Join() | Settle() | AskJob():
                 self._keep(step)
             case Turn():
                 self._wait_for_a_turn()
@@ -315,8 +319,10 @@ class Flight:
         else:
             self._desk.queue.append(self)
 
-    def _keep(self, step: Join | Settle) -> None:
-        if isinstance(step, Settle):
+    def _keep(self, step: Join | Settle | AskJob) -> None:
+        if isinstance(step, AskJob):
+            ask_job(self, self._desk.exchange.jobs, step, self._intent(step.arguments))
+        elif isinstance(step, Settle):
             self._need_kept().settle(step.ending)
         else:
             self._kept = Kept(self, self._desk.exchange.guard, self._desk.exchange.effects)
@@ -328,6 +334,11 @@ class Flight:
         who = (desk.agent, desk.session, desk.route, self.tool)
         self._let_in = LetIn(desk.exchange.policed, self.go_on)
         self._let_in.ask(Entering(*who, step.arguments, desk.scope, step.paths, step.files, left_s))
+
+    def _intent(self, arguments: Mapping[str, Any]) -> Intent:
+        files = tuple(self._handoff.handed) if self._handoff is not None else ()
+        whose = (self.caller, self.session, self._desk.route, self.tool)
+        return Intent(*whose, arguments, files, self._desk.usage.timeout_s)
 
     def progress(self, progress: float, total: float | None) -> None:
         """A connector's progress, passed on as ``Teller`` tells it."""
@@ -356,7 +367,7 @@ class Flight:
 
     def cancel(self) -> None:
         """The agent gave the call up: stop, and say nothing. What may have an effect goes on."""
-        if self.attempt:
+        if self._kept is not None and self._kept.attempt:
             self._drift(None)
             return
         self._halt()
@@ -367,7 +378,7 @@ class Flight:
         """Its session ends: the agent is told that nobody answers, the connector is told to stop. What may
         have an effect goes on.
         """
-        if self.attempt:
+        if self._kept is not None and self._kept.attempt:
             self._drift(answers.failure(self.ask, UNKNOWN))
             return
         code = UNKNOWN if type(self._step) is Join else "unavailable"
@@ -401,10 +412,7 @@ class Flight:
         if self._held is None:
             self._held = lane
             lane.hold()
-        desk = self._desk
-        files = tuple(self._handoff.handed) if self._handoff is not None else ()
-        whose = (self.caller, self.session, desk.route, self.tool)
-        self._need_kept().begin(Intent(*whose, step.arguments, files, desk.usage.timeout_s))
+        self._need_kept().begin(self._intent(step.arguments))
 
     def _hand_over(self, lane: Lane, step: HandOver) -> None:
         handoff = self._need_handoff()
@@ -480,14 +488,16 @@ class Flight:
             self._handoff = None
 
     def _need_handoff(self) -> HandOff:
-        if self._handoff is None:
-            raise Bug("the law handed files over without looking at them")
-        return self._handoff
+        return _need(self._handoff, "the law handed files over without looking at them")
 
     def _need_kept(self) -> Kept:
-        if self._kept is None:
-            raise Bug("the law began an effect without joining")
-        return self._kept
+        return _need(self._kept, "the law began an effect without joining")
+
+
+def _need(found: T | None, fault: str) -> T:
+    if found is None:
+        raise Bug(fault)
+    return found
 
 
 def _is_held(note: Note) -> bool:

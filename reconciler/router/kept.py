@@ -10,12 +10,24 @@ from typing import Protocol
 from reconciler.model.calls import Refusal
 from reconciler.model.contract import Tool
 from reconciler.model.effects import Begun, Effects, Ending, Intent, Known
+from reconciler.model.jobs import AskJob, Jobs, JobSeen
 from reconciler.router import guard
 from reconciler.router.guard import Guard, Run, Told
 from reconciler.router.steps import Begin, Join, Outcome
 
 _TOO_LATE = Ending("none", "unavailable", "its time was up before it was sent", was_sent=False)
 GoOn = Callable[[object], None]
+
+
+class Asker(Protocol):
+    """The flight of a call that is about a job."""
+
+    over: bool
+    job: str  # the attempt that it was about, for its record
+
+    def go_on(self, reply: object) -> None: ...
+
+    def waits_for(self, step: type) -> bool: ...
 
 
 class Whose(Protocol):
@@ -33,6 +45,18 @@ class Whose(Protocol):
     def go_on(self, reply: object) -> None: ...
 
     def waits_for(self, step: type) -> bool: ...
+
+
+def ask_job(flight: Asker, jobs: Jobs, step: AskJob, intent: Intent) -> None:
+    """Submit a job or ask about one, for a call that stands at that step; later its answer is nobody's."""
+
+    def heard(seen: JobSeen | Refusal) -> None:
+        if isinstance(seen, JobSeen):
+            flight.job = seen.attempt
+        if not flight.over and flight.waits_for(AskJob):
+            flight.go_on(seen)
+
+    jobs.ask(step.what, intent, heard)
 
 
 class Kept:

@@ -16,6 +16,7 @@ from pathlib import Path
 from reconciler.model.calls import CallRecord, Dispatch
 from reconciler.model.effects import Effects
 from reconciler.model.entries import Entries
+from reconciler.model.jobs import Jobs
 from reconciler.model.stands import Stands, as_pinned
 from reconciler.router import memory
 from reconciler.router.connection import Connection
@@ -78,6 +79,10 @@ class Router:
     def ask_entries(self, entries: Entries, *, on: bool) -> None:
         """From now on each call asks this before it is handed over, or (off) none does."""
         self._exchange.policed.entries, self._exchange.policed.on = entries, on
+
+    def keep_jobs(self, jobs: Jobs) -> None:
+        """From now on this keeps jobs; without it none is served."""
+        self._exchange.jobs = jobs
 
     def flush(self) -> None:
         """Write the records of all calls that have ended, now."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.effects import Ending
+from reconciler.model.jobs import AskJob
 
 Files = Mapping[str, tuple[str, ...]]  # input property → the paths that the agent gave
 
@@ -88,7 +89,7 @@ class Settle:
     ending: Ending
 
 
-Step = Turn | Look | Hash | Enter | HandOver | Send | Place | Join | Begin | Settle
+Step = Turn | Look | Hash | Enter | HandOver | Send | Place | Join | Begin | Settle | AskJob
 
 
 @dataclass(slots=True)

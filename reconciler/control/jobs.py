@@ -1,0 +1,290 @@
+"""Jobs: submitted as rows of the ledger, done by runners that the relay tends, asked about by agents.
+
+Implements ``model.jobs.Jobs``. A submit is durable before its handle is given away; sending it is the relay's
+work, and everything after: nobody else sends, and a controller that dies loses nothing. A handle answers to
+its own agent alone, in whatever session.
+"""
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from reconciler.attempts import identities
+from reconciler.attempts.happenings import Collected
+from reconciler.attempts.holdings import NoRoomError, Reserve
+from reconciler.attempts.identities import Destination
+from reconciler.attempts.ledger import ConflictError, Ledger, OvertakenError, Prepared
+from reconciler.attempts.machine import ForbiddenError
+from reconciler.attempts.reconciling import By, Expired, FarEnd, Found, Reconciler, Sent, Unclear
+from reconciler.attempts.records import Ack, Attempt, Execution, Idempotency, Request, State
+from reconciler.attempts.relay import Relay
+from reconciler.attempts.writing import Writing
+from reconciler.control.effects import LedgerEffects, attempt_of
+from reconciler.model.calls import Refusal
+from reconciler.model.effects import CONFLICT, UNKNOWN, Intent
+from reconciler.model.jobs import JOB, JobSeen, Standing, What
+from reconciler.model.names import InstanceName
+
+_LOG = logging.getLogger("handler.jobs")
+Heard = Callable[[JobSeen | Refusal], None]
+
+
+class CannotDraftError(ValueError):
+    """No job can be made of these arguments; ``code`` is what the agent reads, the text is for operators."""
+
+    def __init__(self, code: str, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One job that is about to be kept. ``key`` gives the key that its far end may be shown."""
+
+    intent: Intent
+    attempt: str
+    key: Callable[[str, Destination], str]  # by the request's digest and where it goes
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job as it will be sent: with what, which bytes (without a secret), by which key, until when."""
+
+    execution: Execution
+    request: Request  # its ``sealed_ref`` is set by the keeper, its ``input_digest`` may be empty
+    sealed: bytes
+    operation: str = ""
+    idempotency: Idempotency = field(default_factory=Idempotency)
+    deadline: float = 0.0
+    reserve: tuple[Reserve, ...] = ()
+
+
+class Runner(Reconciler, Protocol):
+    """Who does the jobs of an instance: makes the bytes of a new one, and speaks to the far end of any."""
+
+    async def draft(self, wish: Wish) -> Draft:
+        """What would be sent; nothing is. Raises CannotDraftError."""
+        ...
+
+
+class Runners(Protocol):
+    """Who does jobs. None: nobody (any more)."""
+
+    def of(self, instance: InstanceName) -> Runner | None:
+        """For a new job of an instance."""
+        ...
+
+    def behind(self, one: Attempt) -> Runner | None:
+        """For an attempt that was made once, also when its binding is gone or another instance serves."""
+        ...
+
+
+class NoRunners:
+    """Where nobody does jobs."""
+
+    def of(self, instance: InstanceName) -> Runner | None:
+        """Nobody."""
+        return None
+
+    def behind(self, one: Attempt) -> Runner | None:
+        """Nobody."""
+        return None
+
+
+class LedgerJobs:
+    """The jobs of one controller. All methods are for the loop's own thread."""
+
+    def __init__(self, effects: LedgerEffects, now: Callable[[], float], runners: Runners) -> None:
+        """``effects`` has the ledger; ``runners`` says who does the jobs of an instance, None: nobody."""
+        self._effects = effects
+        self._now = now
+        self._runners = runners
+        self._install = ""
+        self._first = asyncio.Event()  # there is a ledger to look after
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Look after attempts that nobody holds, once there is a ledger; until cancelled."""
+        if not self._effects.exists():
+            await self._first.wait()
+        with suppress(OSError):  # said where it was opened; no effect is served then, so there is none
+            writing = await self._effects.writing()
+            relay = Relay(
+                writing, _Far(self._runners), self._effects.holder, clock=self._now, chance=random.random
+            )
+            relay.moved = lambda _: self._effects.recount()
+            relay.trouble = _trouble
+            await relay.run(orphans=True)
+
+    def ask(self, what: What, intent: Intent, heard: Heard) -> None:
+        """Submit a job, or ask about one."""
+        work = self._submitted(intent) if what == "job" else self._asked(what, intent)
+        task = asyncio.get_running_loop().create_task(self._answered(work, heard))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answered(self, work: Coroutine[None, None, JobSeen | Refusal], heard: Heard) -> None:
+        try:
+            heard(await work)
+        except CannotDraftError as fault:
+            heard(Refusal(fault.code, str(fault)))
+        except ConflictError as fault:
+            heard(Refusal("refused", f"{CONFLICT}: {fault}"))
+        except NoRoomError as fault:
+            heard(Refusal("limit", str(fault)))
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the call is told of it
+            if not isinstance(fault, OSError):
+                _LOG.exception("a job could not be answered for")
+            heard(Refusal("unavailable", f"the ledger: {fault}"))
+
+    async def _submitted(self, intent: Intent) -> JobSeen | Refusal:
+        runner = self._runners.of(intent.route.instance)
+        if runner is None:
+            return Refusal("unavailable", "nobody does the jobs of this binding")
+        writing = await self._effects.writing()
+        self._first.set()
+        if not self._install:
+            chance = secrets.token_hex(16)
+            self._install = await writing.run(lambda ledger: ledger.fact("install", chance))
+        new = replace(attempt_of(intent, "", self._now()), kind="job", grade="wire", lease_until=0.0)
+        while True:
+            kept, reserve = await self._drafted(runner, intent, new, writing)
+            found = await writing.run(partial(_prepared, new=kept, reserve=reserve, now=self._now()))
+            one = found.attempt
+            if found.how != "known" or not _did_nothing(one):
+                self._effects.recount()
+                return _seen(one)
+            new = replace(new, id=_new_id(self._now()), generation=one.generation + 1)
+
+    async def _drafted(
+        self, runner: Runner, intent: Intent, new: Attempt, writing: Writing
+    ) -> tuple[Attempt, tuple[Reserve, ...]]:
+        def key(request_digest: str, to: Destination) -> str:
+            named = (new.scope, new.call_key, new.generation)
+            return identities.idem_key(self._install, named, request_digest, to)
+
+        draft = await runner.draft(Wish(intent, new.id, key))
+        await writing.seal(new.id, draft.sealed)
+        request = replace(draft.request, sealed_ref=new.id, input_digest=new.request.input_digest)
+        kept = replace(
+            new,
+            execution=draft.execution,
+            request=request,
+            operation=draft.operation,
+            idempotency=draft.idempotency,
+            deadline=draft.deadline,
+        )
+        return kept, draft.reserve
+
+    async def _asked(self, what: What, intent: Intent) -> JobSeen | Refusal:
+        if not self._effects.exists():
+            return _NOT_YOURS
+        writing = await self._effects.writing()
+        handle, agent, now = str(intent.arguments[JOB]), intent.agent, self._now()
+
+        def look(ledger: Ledger) -> tuple[Attempt, bytes] | None:
+            one = ledger.by_handle(handle, agent)
+            if one is None or one.interface != str(intent.route.interface):
+                return None
+            if what == "cancel" and not one.is_over:
+                one = ledger.ask_cancel(one.id, agent, now)
+            found = b""
+            if what == "result" and one.state is State.SUCCEEDED:
+                found = ledger.papers.read("results", one.ended.result_ref)
+                with suppress(OvertakenError, ForbiddenError):
+                    one = ledger.apply(one, now, Collected())
+            return one, found
+
+        looked = await writing.run(look)
+        if looked is None:
+            return _NOT_YOURS
+        self._effects.recount()
+        return replace(_seen(looked[0]), structured=looked[1])
+
+
+_NOT_YOURS = Refusal("refused", "there is no such job of this agent")
+
+
+def _prepared(ledger: Ledger, *, new: Attempt, reserve: tuple[Reserve, ...], now: float) -> Prepared:
+    """Runs in the ledger's thread. What was sealed in vain goes."""
+    made = False
+    try:
+        found = ledger.prepare(new, now, reserve)
+        made = found.how == "made"
+    finally:
+        if not made:
+            with suppress(OSError):
+                ledger.papers.drop("sealed", new.request.sealed_ref)
+    return found
+
+
+def _new_id(now: float) -> str:
+    return identities.attempt_id(now, secrets.token_bytes(10))
+
+
+def _did_nothing(one: Attempt) -> bool:
+    return one.is_over and one.state is not State.SUCCEEDED and one.ended.effect in ("", "none")
+
+
+def _seen(one: Attempt) -> JobSeen:
+    """An attempt as its agent sees it: what is still looked after works, what is parked is unknown."""
+    match one.state:
+        case State.SUCCEEDED:
+            state: Standing = "succeeded"
+        case State.CANCELLED:
+            state = "cancelled"
+        case State.FAILED:
+            state = "failed" if one.ended.effect != "unknown" else "unknown"
+        case State.INDETERMINATE if one.parked:
+            state = "unknown"
+        case _:
+            state = "working"
+    error = {"failed": one.ended.code, "unknown": UNKNOWN}.get(state, "")
+    return JobSeen(one.id, one.handle, state, one.provider.progress, error)
+
+
+def _trouble(one: Attempt | None, error: Exception) -> None:
+    _LOG.warning("%s cannot be looked after: %s", f"attempt {one.id}" if one else "the ledger", error)
+
+
+class _Far:
+    """The far ends of all attempts, each by the runner of its own instance."""
+
+    def __init__(self, runners: Runners) -> None:
+        self._runners = runners
+
+    def _of(self, one: Attempt) -> Runner | None:
+        if one.kind != "job":
+            return None
+        return self._runners.behind(one)
+
+    def _need(self, one: Attempt) -> Runner:
+        runner = self._of(one)
+        if runner is None:
+            raise LookupError(f"nobody does the jobs of {one.execution.instance} any more")
+        return runner
+
+    def far_end(self, one: Attempt) -> FarEnd | None:
+        runner = self._of(one)
+        return runner.far_end(one) if runner is not None else None
+
+    async def lookup(self, one: Attempt, by: By) -> Found:
+        return await self._need(one).lookup(one, by)
+
+    async def permit(self, one: Attempt) -> str:
+        return await self._need(one).permit(one)
+
+    async def submit(self, one: Attempt) -> Sent:
+        return await self._need(one).submit(one)
+
+    async def cancel(self, one: Attempt) -> Ack:
+        return await self._need(one).cancel(one)
+
+    async def fetch(self, one: Attempt) -> Iterable[bytes] | Expired | Unclear:
+        return await self._need(one).fetch(one)
