@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from reconciler.admission import fields, subset
+from reconciler.admission import fields, jobtools, subset
 from reconciler.admission.guidance import hidden, hidden_problem
 from reconciler.admission.nodes import Finding
 from reconciler.admission.view import inside, nearest, whole_path
@@ -248,6 +248,7 @@ def problems(interface: Resource[Interface], tools: Tools) -> Iterator[Problem]:
         for found in finder(interface, tools):
             yield _problem(interface, found)
     yield from operations_name_tools(interface, tools)
+    yield from jobtools.problems(interface, tools)
     for path, text in _texts(tools):
         if seen := hidden(text):
             yield hidden_problem(interface, Span(whole_path(interface, "tools.json")), path, seen)

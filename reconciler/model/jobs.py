@@ -18,7 +18,7 @@ JOB = "job"  # the field that holds a handle
 What = Literal["job", "status", "result", "cancel"]
 Standing = Literal["working", "succeeded", "failed", "cancelled", "unknown"]
 
-_HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+_HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
 _STANDING = {"type": "string", "enum": ["working", "succeeded", "failed", "cancelled", "unknown"]}
 
 

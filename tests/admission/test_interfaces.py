@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.admission import guidance
+from reconciler.model.contract import COMPANIONS
+from reconciler.model.jobs import SCHEMAS, companions
 from tests.admission import build
 from tests.admission.build import Files
 from tests.admission.table import Bad, check
@@ -40,6 +42,33 @@ def typed(file: str, old: str, new: str, *more: str) -> Files:
 
 def without(file: str) -> Files:
     return {path: text for path, text in build.interface().items() if path != file}
+
+
+def jobs(
+    *, job: str = "ocr_scan_submit", without: str = "", status: Tool | None = None, errors: str = "x"
+) -> Files:
+    """A good version with a job and what asks about it, but for what is said."""
+    extract = build.tool()
+    tools: list[Tool] = [extract]
+    for kind in ("job", *COMPANIONS):
+        name = job if kind == "job" else companions("ocr_scan_submit")[kind]
+        wanted = SCHEMAS[kind]
+        if kind != without:
+            sides = zip(("inputSchema", "outputSchema"), wanted, strict=True)
+            tools.append({**extract, "name": name} | {side: it for side, it in sides if it is not None})
+    if status is not None:
+        properties = {"job": status}
+        tools[2]["inputSchema"] = {**tools[2]["inputSchema"], "properties": properties}
+    files = build.interface(tools=tools)
+    cases = build.CASES.replace("rejects a zip", "{tool}")
+    listed = "".join(f'{one} = "it is so"\n' for one in ("not_ready", "cancelled") if errors)
+    more = f'outcome_unknown = "it is so"\n{listed}[operations.{job}]\nkind = "job"\n'
+    return {
+        **files,
+        TOML: str(files[TOML]) + more,
+        CASES: "".join(cases.format(tool=one["name"]) for one in tools),
+        SKILL: build.SKILL.format(name="ocr") + "So with outcome_unknown, not_ready and cancelled.\n",
+    }
 
 
 def path_of(one: Tool) -> Tool:
@@ -508,6 +537,43 @@ FILES = [
         "'ocr_extrac' is not a tool of tools.json",
         "write 'ocr_extract'",
         fix=(TOML, "ocr_extrac", "ocr_extract"),
+    ),
+    lock(
+        "I256",
+        jobs(job="ocr_scan"),
+        TOML,
+        "operations.ocr_scan",
+        "'ocr_scan' is a job, and its name does not end with _submit",
+        "rename it 'ocr_scan_submit'",
+    ),
+    lock(
+        "I257",
+        jobs(without="cancel"),
+        TOOLS,
+        "",
+        "the job 'ocr_scan_submit' has no 'ocr_scan_cancel' beside it",
+        "add the tool 'ocr_scan_cancel'",
+        fix=jobs(),
+    ),
+    lock(
+        "I258",
+        jobs(status={"type": "string"}),
+        TOOLS,
+        "[2].inputSchema",
+        "the inputSchema of 'ocr_scan_status' is not that of every job",
+        'write {"type": "object", "additionalProperties": false, "required": ["job"], "properties": '
+        '{"job": {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}}}, '
+        "with descriptions as you like",
+        fix=jobs(),
+    ),
+    lock(
+        "I259",
+        jobs(errors=""),
+        TOML,
+        "operations.ocr_scan_submit",
+        "'ocr_scan_submit' is a job, and not_ready and cancelled are not listed in [errors]",
+        'write not_ready = "…" under [errors]',
+        fix=jobs(),
     ),
     lock(
         "I254",

@@ -22,7 +22,7 @@ from reconciler.model.names import InstanceName
 from reconciler.model.resources import Interface
 from tests.router import stage
 
-HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
 
 
 def film() -> Contract:

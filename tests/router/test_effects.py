@@ -9,6 +9,7 @@ import pytest
 from reconciler.model.calls import CallRecord, Refusal, Result
 from reconciler.model.contract import Contract, compiled
 from reconciler.model.effects import Begun, Ending, Heard, Intent, Known
+from reconciler.model.jobs import AskJob, JobSeen
 from reconciler.model.resources import Interface
 from reconciler.router import mcp
 from reconciler.router.call import Usage, serve
@@ -318,3 +319,75 @@ def test_an_agent_with_such_tools_reads_what_unknown_means() -> None:
     assert "outcome_unknown" not in mcp.instructions([plain])
     told = mcp.instructions([plain, stage.route(mail())])
     assert "- error outcome_unknown: it may have happened: do not repeat it" in told
+
+
+def film() -> Contract:
+    handle = {"type": "string"}
+    said = {
+        "apiVersion": "handler.interface/v1", "name": "film", "version": 1, "description": "Films.",
+        "operations": {"film_make_submit": {"kind": "job", "effect": "paid"}},
+        "errors": {
+            "not_ready": "not yet", "cancelled": "it was cancelled", "blocked": "it was blocked",
+            "outcome_unknown": "it may have been made",
+        },
+    }  # fmt: skip
+    seen = stage.closed(job=handle, state=stage.TEXT, _progress=stage.NUMBER, _error=stage.TEXT)
+    return compiled(
+        Interface.model_validate(said),
+        orjson.dumps(
+            [
+                stage.tool("film_make_submit", stage.closed(text=stage.TEXT), seen),
+                stage.tool("film_make_status", stage.closed(job=handle), seen),
+                stage.tool("film_make_result", stage.closed(job=handle), stage.closed(url=stage.TEXT)),
+                stage.tool("film_make_cancel", stage.closed(job=handle), seen),
+            ]
+        ),
+    )
+
+
+def asked(tool: str, seen: JobSeen | Refusal, **more: Any) -> Any:
+    route = stage.route(film(), **more)
+    arguments = {"text": "a cat"} if tool == "submit" else {"job": "h"}
+    law = serve(route, route.contract.tools[f"film_make_{tool}"], arguments, Usage(route))
+    assert law.send(None) == AskJob("job" if tool == "submit" else tool, arguments)  # type: ignore[arg-type]
+    with pytest.raises(StopIteration) as end:
+        law.send(seen)
+    outcome = end.value.value
+    return outcome.code if isinstance(outcome, Refused) else orjson.loads(outcome.structured)
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "told"),
+    [
+        ("working", "", "not_ready"),
+        ("cancelled", "", "cancelled"),
+        ("unknown", "outcome_unknown", "outcome_unknown"),
+        ("failed", "blocked", "blocked"),
+        ("failed", "a_vendors_word", "unavailable"),
+        ("succeeded", "", {"url": "film"}),
+    ],
+)
+def test_a_result_is_an_answer_of_the_interface_or_one_of_its_errors(
+    state: Any, error: str, told: object
+) -> None:
+    seen = JobSeen("a1", "h", state, error=error, structured=b'{"url":"film"}')
+    assert asked("result", seen) == told
+    status = {"job": "h", "state": state} | ({"error": error} if error else {})
+    assert asked("status", seen) == asked("cancel", seen) == status
+
+
+def test_a_submitted_job_is_its_handle_and_goes_on_being_asked_about_when_its_binding_is_closed() -> None:
+    working = JobSeen("a1", "h", "working", 0.25)
+    assert asked("submit", working) == {"job": "h", "state": "working"}
+    assert asked("status", working, suspended="it is suspended")["progress"] == 0.25
+    assert asked("status", Refusal("refused", "not yours")) == "refused"
+    route = stage.route(film(), suspended="it is suspended")
+    law = serve(route, route.contract.tools["film_make_submit"], {"text": "x"}, Usage(route))
+    with pytest.raises(StopIteration) as end:
+        law.send(None)
+    assert end.value.value.code == "unavailable"
+
+
+def test_a_result_outside_the_contract_is_not_told() -> None:
+    assert asked("result", JobSeen("a1", "h", "succeeded", structured=b'{"vendor":1}')) == "unavailable"
+    assert asked("result", JobSeen("a1", "h", "succeeded", structured=b"\x00")) == "unavailable"
