@@ -93,20 +93,8 @@ class Desk:
             exchange.write()
         times = flight.started, exchange.clock()
         sizes = flight.in_bytes, out_bytes
-        exchange.notes.append(
-            (
-                self,
-                flight.name,
-                flight.tool.name,
-                code,
-                times,
-                sizes,
-                flight.handed,
-                diagnostic,
-                flight.ask.trace,
-                flight.attempt,
-            )
-        )
+        flown = flight.name, flight.tool.name, code, times, sizes, flight.handed
+        exchange.notes.append((self, *flown, diagnostic, flight.ask.trace, flight.attempt))
 
     def record(self, note: Note, past: float) -> CallRecord:
         """The record of a call that has ended; ``past`` added to the router's clock is the wall clock."""
