@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 import rfc8785
 
 from reconciler.drivers import stating
@@ -21,6 +22,8 @@ from reconciler.model.outcome import Media
 from reconciler.model.sealed import AuthSlot, Sealed, StreamSpec, wire_digest
 
 _EVENT_BYTES = 32 * 2**20  # a picture in one event; nothing longer is put together
+_WHOLE = 2**53  # RFC 8785 has no form for whole numbers from here on
+_PLAIN_FROM, _PLAIN_TO = 1e-4, 1e15  # between them no writer of shortest decimals uses an exponent
 _LONGEST_ID = 512  # characters of a provider's id that goes into a route
 _ENDINGS = {
     "audio/flac": "flac", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/ogg": "ogg", "audio/wav": "wav",
@@ -193,19 +196,39 @@ def _body(asked: Call, operation: Operation, fields: Mapping[str, object]) -> tu
 
 
 def as_json(fields: Mapping[str, object]) -> bytes:
-    """RFC 8785 of the fields; Unsealable for a number or a text that it has no form for."""
+    """RFC 8785 of the fields; Unsealable for a number or a text that it has no form for.
+
+    With ASCII keys and numbers that everybody writes alike, sorted orjson is that, and ten times as quick
+    (a picture in base64 is megabytes); the rest takes the long way.
+    """
     try:
-        return rfc8785.dumps(_plain(fields))
+        value, alike = _plain(fields)
+        if alike:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (orjson.JSONEncodeError, RecursionError):
+        pass  # the long way says what is wrong, or that nothing is
+    try:
+        return rfc8785.dumps(_plain(fields)[0])
     except (rfc8785.CanonicalizationError, RecursionError):
         raise Unsealable("field.value") from None
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> tuple[Any, bool]:
+    """The value in dicts and lists alone, and whether all writers of JSON agree about it."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        items = {key: _plain(item) for key, item in value.items()}
+        alike = all(isinstance(key, str) and key.isascii() and own for key, (_, own) in items.items())
+        return {key: item for key, (item, _) in items.items()}, alike
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+        members = [_plain(item) for item in value]
+        return [item for item, _ in members], all(own for _, own in members)
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        return int(value), True
+    if isinstance(value, float):
+        return value, _PLAIN_FROM <= abs(value) < _PLAIN_TO
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value, abs(value) < _WHOLE
+    return value, value is None or isinstance(value, str | bool)
 
 
 def _boundary(asked: Call) -> str:

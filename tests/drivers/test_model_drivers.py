@@ -231,3 +231,12 @@ def test_a_call_of_tokens_counts_them(fake: Vendor) -> None:
     call = Call("c", "count-tokens", {"model": "m-1", "messages": []})
     done = driver.read(send(driver.seal(call, profile)), call, profile)
     assert done.result == {"inputTokens": 17}  # type: ignore[union-attr]
+
+
+def test_report_19_an_answer_that_ignores_the_schema_is_given_as_the_text_it_is() -> None:
+    turn = replace(HELLO, schema=SCHEMA)
+    with vendor("ignores-schema") as fake:
+        profile = dialects.named("chat", fake.base)
+        end = _driver(profile).read_turn(_asked(profile, turn), turn, profile)
+    assert isinstance(end, Answered)
+    assert end.turn.text == "Hello, wörld."  # whoever gave the schema judges by it

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,3 +142,28 @@ def test_any_fields_at_all_are_sealed_whole_or_refused_with_a_fact(
         else:
             assert sealed.is_whole()
             assert all(key in operation.fields for key in fields)
+
+
+@settings(max_examples=times(60), deadline=None)
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
+def test_the_quick_way_to_json_is_rfc_8785(fields: dict[str, object]) -> None:
+    try:
+        wanted = rfc8785.dumps(fields)  # type: ignore[arg-type]
+    except rfc8785.CanonicalizationError:
+        with pytest.raises(Unsealable):
+            sealing.as_json(fields)
+    else:
+        assert sealing.as_json(fields) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"b": 1.0, "a": -0.0}, '{"a":0,"b":1}'),
+        ({"x": 1e21, "y": 1e-7}, '{"x":1e+21,"y":1e-7}'),
+        ({"\U0001f600": 1, "\ufb33": 2}, '{"\U0001f600":1,"\ufb33":2}'),
+        ({"t": "\x7f\u2028\x1f\n<"}, '{"t":"\x7f\u2028\\u001f\\n<"}'),
+    ],
+)
+def test_numbers_and_texts_have_one_form(fields: dict[str, object], text: str) -> None:
+    assert sealing.as_json(fields) == text.encode()
