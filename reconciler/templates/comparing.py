@@ -6,8 +6,10 @@ a template can build a value that is far larger seen whole than kept.
 
 from collections.abc import Iterator
 
+from reconciler.templates import metering
 from reconciler.templates.values import DEEPEST, Missing, Record, Unusable, inside, is_number, type_name
 
+_AT_ONCE = 64  # values that are paid for together, a step each
 _MOST_COMPARED = 200_000  # values that one walk looks at
 
 
@@ -15,9 +17,12 @@ def same(one: object, other: object) -> bool:
     """Whether two values are equal in depth; numbers by their value, whatever their kind."""
     left: list[tuple[object, object, int]] = [(one, other, 0)]
     looked = 0
+    metering.spend(1)
     while left:
         a, b, depth = left.pop()
         looked += 1
+        if looked % _AT_ONCE == 0:
+            metering.spend(_AT_ONCE)
         if looked > _MOST_COMPARED or depth > DEEPEST:
             raise Unusable("the values are too large to compare")
         inside = _pairs(a, b)
@@ -34,6 +39,8 @@ def bounded(value: object) -> None:
     while left:
         inner, depth = left.pop()
         looked += 1
+        if looked % _AT_ONCE == 0:
+            metering.spend(_AT_ONCE)
         if looked > _MOST_COMPARED or depth > DEEPEST:
             raise Unusable(
                 f"the value holds more than {_MOST_COMPARED} others, or is more than {DEEPEST} deep"

@@ -172,12 +172,12 @@ def _unquoted(source: str, text: str, at: int) -> str:
     raw = bytearray()
     done = 0
     for match in _ESCAPE.finditer(text):
-        raw += text[done : match.start()].encode() + _escaped(source, match, at)
+        raw += text[done : match.start()].encode("utf-8", "surrogatepass") + _escaped(source, match, at)
         done = match.end()
-    raw += text[done:].encode()
+    raw += text[done:].encode("utf-8", "surrogatepass")
     try:
         return raw.decode()
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise TemplateError("a quoted text is no UTF-8", line_of(source, at)) from None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reconciler.templates import golang, lexing, parsing, printing, sprig, values
+from reconciler.templates import golang, lexing, metering, parsing, printing, sprig, values
 from reconciler.templates.lexing import TemplateError
 from reconciler.templates.nodes import (
     Branch,
@@ -34,6 +34,7 @@ _FUNCTIONS: Mapping[str, golang.Entry] = {**golang.FUNCTIONS, **sprig.FUNCTIONS}
 _SHORT_CIRCUITS = frozenset({"and", "or"})
 _CLOCK = frozenset({"now", "ago"})
 _NAMES = frozenset(_FUNCTIONS) | _SHORT_CIRCUITS | _CLOCK
+_PER_SORT = 16  # keys of a map that are sorted in one step
 _LONGEST_KEPT = 16_384  # characters of a source whose template is remembered
 _WEIGHT = 64  # characters, or items of a list, that count as one step
 
@@ -82,7 +83,8 @@ def rendered(
     """
     run = _Run(template, budget, now, [("$", data), *(bound or {}).items()])
     try:
-        run.walk(template.body, data)
+        with metering.running(run.meter):
+            run.walk(template.body, data)
     except _Broken:  # the parser lets none out of a loop; one may cross an inclusion
         raise TemplateError("a jump leaves the template that it stands in", 1) from None
     except RecursionError:
@@ -103,20 +105,21 @@ class _Run:
     ) -> None:
         self.template = template
         self.budget = budget
+        self.meter = metering.Meter(budget.steps)
         self.now = now
         self.variables = variables
         self.out: list[str] = []
         self.size = 0
-        self.steps = 0
         self.depth = 0
 
     def fault(self, what: str, at: int) -> TemplateError:
         return TemplateError(what, lexing.line_of(self.template.source, at))
 
     def spend(self, steps: int, at: int) -> None:
-        self.steps += steps
-        if self.steps > self.budget.steps:
-            raise self.fault(f"the template takes more than {self.budget.steps} steps", at)
+        try:
+            self.meter.spend(steps)
+        except Unusable as fault:
+            raise self.fault(str(fault), at) from None
 
     def write(self, text: str, at: int) -> None:
         self.size += len(text)
@@ -190,8 +193,9 @@ class _Run:
     def turns(self, value: object, at: int) -> Iterator[tuple[object, object]]:
         """What a ``range`` goes through: lists, maps by their sorted keys, a whole number from 0 on."""
         if isinstance(value, list | tuple):
-            return iter(list(enumerate(value)))
+            return iter(enumerate(value))
         if isinstance(value, dict):
+            self.spend(len(value) // _PER_SORT, at)
             return iter([(key, value[key]) for key in sorted(value)])
         if isinstance(value, int) and not isinstance(value, bool):
             return ((number, number) for number in range(value))

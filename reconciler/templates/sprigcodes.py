@@ -139,24 +139,31 @@ def _pattern(pattern: str) -> Any:
     options.log_errors = False
     options.max_mem = 1 << 20
     try:
-        return re2.compile(pattern, options)
+        return re2.compile(_clean(pattern), options)
     except re2.error as fault:
         said = fault.args[0]
         said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         raise Unusable(f"cannot read the regular expression: {said[:80]}") from None
 
 
+def _clean(text: str) -> str:
+    """``text`` without halves of surrogate pairs, which are no UTF-8."""
+    return _raw(text).decode()
+
+
 def _match(pattern: str, text: str) -> bool:
-    return _pattern(pattern).search(text) is not None
+    return _pattern(pattern).search(_clean(text)) is not None
 
 
 def _find(pattern: str, text: str) -> str:
-    found = _pattern(pattern).search(text)
+    found = _pattern(pattern).search(_clean(text))
     return found[0] if found else ""
 
 
 def _find_all(pattern: str, text: str, most: int) -> list[str]:
-    return [found[0] for at, found in enumerate(_pattern(pattern).finditer(text)) if most < 0 or at < most]
+    return [
+        found[0] for at, found in enumerate(_pattern(pattern).finditer(_clean(text))) if most < 0 or at < most
+    ]
 
 
 _REFERENCE = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)\})", re.ASCII)
@@ -180,7 +187,7 @@ def _replaced(pattern: str, text: str, made: Callable[[Any], str]) -> str:
 
 
 def _pieces(pattern: str, text: str, made: Callable[[Any], str]) -> Iterator[str]:
-    done = 0
+    done, text = 0, _clean(text)
     for found in _pattern(pattern).finditer(text):
         yield text[done : found.start()]
         yield made(found)
@@ -195,7 +202,7 @@ def _split(pattern: str, text: str, most: int) -> list[str]:
     if most == 0:
         return []
     parts: list[str] = []
-    done = 0
+    done, text = 0, _clean(text)
     for found in _pattern(pattern).finditer(text):
         if most > 0 and len(parts) == most - 1:
             break

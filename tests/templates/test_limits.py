@@ -53,6 +53,11 @@ DOUBLED = '{{ $x := "ab" }}{{ range until 60 }}{{ $x = %s }}{{ end }}{{ %s }}'
         '{{ wrapWith 1 (repeat 100000 "x") (repeat 100000 "y ") }}',
         '{{ join (repeat 100000 "x") (until 1000) }}',
         "{{ uniq (until 5000) }}",
+        "{{ range until 100000 }}{{ $x := uniq (until 900) }}{{ end }}",
+        "{{ range until 100000 }}{{ $x := has 1000 (until 900) }}{{ end }}",
+        "{{ $x := chunk 10 (until 50000) }}{{ range until 100000 }}{{ $y := deepEqual $x $x }}{{ end }}",
+        "{{ $x := chunk 10 (until 50000) }}{{ range until 100000 }}{{ $y := deepCopy $x }}{{ end }}",
+        "{{ $x := until 100000 }}{{ range until 100000 }}{{ range $x }}{{ break }}{{ end }}{{ end }}",
         "{{ fromJson (repeat 100000 `[`) | toJson | fail }}",
         "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
         "{{ if true }}" * 5000 + "{{ end }}" * 5000,
@@ -170,7 +175,12 @@ _ARGUMENTS = st.sampled_from(
         "(list 1 2)",
     ]
 )
-_DATA = {"list": ["a", 1, None, {"k": [1]}], "map": {"a": 1, "b": {"c": 2}}, "text": "é漢 x_y", "none": None}
+_DATA = {
+    "list": ["a", 1, None, {"k": [1]}],
+    "map": {"a": 1, "b": {"c": 2}},
+    "text": "é漢 x_y\ud800",
+    "none": None,
+}
 
 
 @given(st.sampled_from(_FUNCTIONS), st.lists(_ARGUMENTS, max_size=4))
