@@ -29,6 +29,7 @@ KINDS = {
     "agent": "agent",
     "a": "agent",
     "chain": "chain",
+    "policy": "policy",
     "config": "config",
     "profile": "profile",
     "dialect": "dialect",
