@@ -103,8 +103,9 @@ class Ledger:
         The sealed request's paper lies there before. ``guard`` finds the same wish of the same session that
         is under way. Raises ConflictError, ``holdings.NoRoomError`` and UnusableError; nothing is kept then.
         """
-        if new.request.sealed_ref and not self.papers.has("sealed", new.request.sealed_ref):
-            raise machine.ForbiddenError("the sealed request is not there")
+        sealed = new.request.sealed_ref
+        if sealed and (sealed != new.id or not self.papers.has("sealed", sealed)):
+            raise machine.ForbiddenError("the sealed request is not there, under its attempt's name")
         with self.store.transaction():
             if (same := self._same(new)) is not None:
                 return Prepared(same, "known")
@@ -203,10 +204,11 @@ class Ledger:
 
     def found(self, text: str) -> list[Attempt]:
         """Attempts whose id or handle is or begins with ``text``, three at most: what a person typed."""
+        text = text.lower()
         if not _HEX.fullmatch(text):
             return []
         sql = "SELECT * FROM attempt WHERE id LIKE :text OR handle LIKE :text ORDER BY id LIMIT 3"
-        return [rows.attempt(row) for row in self.store.rows(sql, {"text": f"{text}%"})]
+        return self.readable(sql, {"text": f"{text}%"})
 
     def listing(
         self, limit: int = 1000, *, only_open: bool = False, agent: str = "", binding: str = ""

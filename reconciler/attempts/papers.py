@@ -1,7 +1,8 @@
 """The files beside the ledger: exact bytes of requests, and results. Each is whole or not there.
 
-``sealed/`` and ``results/`` below the ledger's folder, 0700 with files of 0600. A file is on the disk, under
-its name, before a row speaks of it; a file that no row speaks of is swept away by retention.
+``sealed/`` and ``results/`` below the ledger's folder, 0700 with files of 0600, each with the name of its
+attempt. A file is on the disk, under its name, before a row speaks of it; one without a row is swept away by
+retention.
 """
 
 import hashlib

@@ -157,7 +157,9 @@ class JobBook:
                 continue
             try:
                 writing = await self._writing()
-                await writing.run(lambda ledger: retention.prune(ledger, time.time(), dry_run=False))
+                more = True
+                while more:  # a page each, so that calls have their turns in between
+                    more = bool((await writing.run(_prune)).attempts)
             except OSError as error:
                 _LOG.warning("what is past its time stays in the ledger: %s", error)
 
@@ -171,6 +173,10 @@ class JobBook:
             raise Refused(str(fault)) from None
         finally:
             self._moved()
+
+
+def _prune(ledger: Ledger) -> retention.Gone:
+    return retention.prune(ledger, time.time(), dry_run=False)
 
 
 def _text(params: Mapping[str, Any], name: str) -> str:

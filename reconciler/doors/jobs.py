@@ -21,6 +21,7 @@ from reconciler.attempts.store import UnusableError
 from reconciler.control import folders, jobbook, lock
 from reconciler.doors import client, columns, lines, usage
 
+_MOST = 1000  # jobs in one list
 _SHORT = 13  # of an id in a table: its millisecond, which is nobody else's as a rule
 _COLOURS = {"indeterminate": "red", "failed": "yellow", "succeeded": "green"}
 _WORDS = {"none": "nothing happened", "unknown": "it may have happened", "happened": "it happened"}
@@ -41,10 +42,12 @@ def listing(settings: usage.Settings, which: Wanted) -> int:
     found = []
     if ledger is not None:
         try:
-            found = ledger.listing(only_open=not which.every, agent=which.agent, binding=which.binding)
+            found = ledger.listing(_MOST, only_open=not which.every, agent=which.agent, binding=which.binding)
         finally:
             ledger.close()
     _print(settings, [jobbook.as_json(one) for one in found])
+    if len(found) >= _MOST and not settings.quiet:
+        sys.stderr.write(f"These are the newest {_MOST}: --agent or --binding shows others.\n")
     if not found and not settings.quiet and settings.output != "json":
         hint = "" if which.every else " ('--all' lists what is over, too)"
         sys.stderr.write(f"No job is open{hint}.\n" if not which.every else "There is no job.\n")

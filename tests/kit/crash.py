@@ -68,10 +68,11 @@ class _Dying(Ledger):
         return super().apply(held, now, *happenings, actor=actor)
 
 
-def wish(kind: str, sealed: str) -> Attempt:
+def wish(kind: str, film: str) -> Attempt:
     """What the caller wants: the same again when they ask again."""
+    name = identities.attempt_id(time.time(), os.urandom(10))
     return Attempt(
-        id=identities.attempt_id(time.time(), os.urandom(10)),
+        id=name,
         handle=identities.handle(os.urandom(16)),
         owner=Owner("max", "s1"),
         scope=identities.scope("", "", "max"),
@@ -79,10 +80,10 @@ def wish(kind: str, sealed: str) -> Attempt:
         interface="video-gen/v1",
         tool="video_submit",
         execution=Execution("video", driver="fake@1"),
-        request=Request("sha256:film", "sha256:film", sealed_ref=sealed),
+        request=Request("sha256:film", "sha256:film", sealed_ref=name),
         kind="job",
         grade="wire",
-        idempotency=Idempotency(f"hdl1-{kind}-{sealed}", "client-key" if kind == "keyed" else "none"),
+        idempotency=Idempotency(f"hdl1-{kind}-{film}", "client-key" if kind == "keyed" else "none"),
         deadline=_START + 3600,
     )
 
@@ -104,10 +105,9 @@ async def live(state: Path, who: str, wire: farend.Wire, clock: Clock, *, cancel
 
     relay.moved = moved
     try:
-        sealed = state.name
         wire.reached("K0")
-        await writing.seal(sealed, farend.text({"prompt": "a film"}))
-        new = wish(wire._kind, sealed)
+        new = wish(wire._kind, state.name)
+        await writing.seal(new.id, farend.text({"prompt": "a film"}))
         made = await writing.run(lambda one: one.prepare(new, clock(), (_GPU,)))
         wire.reached("K1")
         asked = False
