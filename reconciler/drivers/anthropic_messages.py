@@ -36,6 +36,7 @@ from reconciler.model.turns import (
 
 TURN = "create"  # the dialect's operation that answers a turn
 COUNT = "count-tokens"
+_USUAL_TOKENS = 4096  # what every model of the family gives
 _STOPS: Mapping[str, Stop] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -69,11 +70,12 @@ def seal(call: Call, profile: Profile) -> Sealed:
 
 
 def call_of(turn: Turn, call_id: str, profile: Profile, base: str | None) -> Call:
-    """The call that a turn is. ``max_tokens`` must be said; where the turn does not, the model's most is."""
+    """The call that a turn is. ``max_tokens`` must be said: where neither the turn nor the profile says it,
+    it is a usual number, and an answer that needs more ends with ``length``.
+    """
     operation = sealing.stated(profile, TURN)
-    most = turn.max_tokens if turn.max_tokens is not None else profile.limits.max_output_tokens
-    if most is None:
-        raise Unsealable("limits.maxOutputTokens")
+    stated = profile.limits.max_output_tokens
+    most = turn.max_tokens if turn.max_tokens is not None else (stated or _USUAL_TOKENS)
     fields: dict[str, object] = {"model": turn.model, "max_tokens": most}
     system, fields["messages"] = _conversation(turn, profile, operation)
     if system:

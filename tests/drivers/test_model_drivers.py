@@ -240,3 +240,10 @@ def test_report_19_an_answer_that_ignores_the_schema_is_given_as_the_text_it_is(
         end = _driver(profile).read_turn(_asked(profile, turn), turn, profile)
     assert isinstance(end, Answered)
     assert end.turn.text == "Hello, wörld."  # whoever gave the schema judges by it
+
+
+def test_messages_says_a_usual_bound_where_nobody_said_one() -> None:
+    words = dialects.named("messages").model_dump(by_alias=True, exclude_none=True)
+    profile = Profile.model_validate({**words, "limits": {}})
+    turn = replace(HELLO, max_tokens=None)
+    assert _driver(profile).call_of(turn, "c", profile, None).fields["max_tokens"] == 4096

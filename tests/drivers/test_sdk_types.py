@@ -6,7 +6,7 @@ sent with them. Their unions are slow to build, so a streamed body is held to th
 import functools
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -138,24 +138,32 @@ def test_a_film_is_openais_own() -> None:
     assert body["seconds"] in ("4", "8", "12")
 
 
-def _answers() -> Iterator[tuple[str, Turn, Any]]:
-    from anthropic.types import Message as AnthropicMessage
-    from openai.types.chat import ChatCompletion
-    from openai.types.responses import Response
+def test_the_vendors_own_clients_read_the_fake_vendor_as_we_do() -> None:
+    """They send by themselves here, to loopback, so that the fake is known to answer as a vendor does."""
+    import anthropic
+    import openai
 
-    for turn in (HELLO, HISTORY):
-        yield "chat", turn, ChatCompletion
-        yield "messages", turn, AnthropicMessage
-        yield "responses", turn, Response
-
-
-def test_the_fake_vendor_answers_as_the_vendors_do() -> None:
+    tools = [{"type": "function", "function": {"name": "add", "parameters": SCHEMA}}]
     with vendor() as fake:
-        for name, turn, kind in _answers():
-            profile = dialects.named(name, fake.base)
-            driver = roll.MODELS[profile.identity.driver]
-            reply = send(driver.seal(driver.call_of(turn, "c", profile, None), profile))
-            assert kind.construct(**json.loads(reply.body)).to_dict()["model"] == "m-1"
+        with openai.OpenAI(base_url=fake.base, api_key="none", max_retries=0) as client:
+            asked: dict[str, Any] = {"model": "m-1", "messages": [{"role": "user", "content": "Hello"}]}
+            chunks = list(client.chat.completions.create(**asked, stream=True))
+            assert "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == _WORDS
+            whole = client.chat.completions.create(**asked, tools=tools)
+            assert whole.choices[0].message.tool_calls[0].function.arguments == '{"a": 1}'
+            events = list(client.responses.create(model="m-1", input="Hello", store=False, stream=True))
+            assert events[-1].response.output_text == _WORDS
+            vectors = client.embeddings.create(model="m-1", input=["a", "bcd"]).data
+            assert [one.embedding[0] for one in sorted(vectors, key=lambda one: one.index)] == [1.0, 3.0]
+        address = fake.base.removesuffix("/v1")
+        with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0) as client:
+            asked = {"model": "m-1", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+            with client.messages.stream(**asked) as stream:
+                assert stream.get_final_message().content[1].text == _WORDS
+            assert client.messages.create(**asked).stop_reason == "end_turn"
+
+
+_WORDS = "Hello, wörld."
 
 
 def test_a_key_that_the_vendor_does_not_have_is_noticed() -> None:
