@@ -212,3 +212,21 @@ def test_a_caller_that_leaves_takes_nothing_back_and_gets_the_outcome_when_it_as
     assert answer(again)["accepted"] == ["ada@example.test"]
     assert subjects(box) == [*before, "eight"]
     assert states(made) == (State.SUCCEEDED, "happened")
+
+
+@pytest.mark.slow
+def test_every_case_of_the_suite_is_sent_for_real_where_that_is_allowed(
+    place: tuple[House, mailserver.Mailbox],
+) -> None:
+    made, box = place
+    before = len(box.mails)
+    words = ("connector", "check", "email-smtp", "--binding", "mail", "--live")
+    assert "--allow-effects asks it for real" in made.handler(*words, check=False).stdout
+    assert len(box.mails) == before
+    done = made.handler(*words, "--allow-effects", check=False)
+    assert done.returncode == 0, done.stdout
+    assert "with the effect 'external', for real, by the account that it is bound to" in done.stderr
+    assert len(box.mails) > before
+    assert {one.request.purpose for one in attempts(made) if one.owner.agent == "check/mail"} == {
+        "conformance"
+    }
