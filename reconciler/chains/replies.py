@@ -118,11 +118,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _faces(tools: tuple[ToolFace, ...]) -> list[dict[str, Any]]:
-    return [
-        {"provider": one.provider, "name": one.name, "description": one.description,
-         "input_schema": dict(one.input_schema), "tokens": one.tokens}
-        for one in tools
-    ]  # fmt: skip
+    return [{one.name: getattr(face, one.name) for one in fields(ToolFace)} for face in tools]
 
 
 def _message(message: "Message | str") -> Any:
