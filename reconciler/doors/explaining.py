@@ -209,10 +209,25 @@ _TOLD = {
         "a configuration says where a secret is found: what is committed cannot be taken back",
         'name its place in [secrets] of a binding; if it is none, end the line with "# no secret"',
     ),
+    "H229": (
+        "the run's input is a …, which the first task can never take",
+        "each handler takes certain types: text, a whole number, a conversation",
+        "give the input as another type, or put a task before it",
+    ),
+    "H237": (
+        "'…' says nothing here",
+        "it is no key of a chain; another engine of the format may read it",
+        "remove it, or leave it to the other",
+    ),
     "H290": (
         "'…' is not built in this release",
         "a chain is checked and not run yet, and that is said rather than passed over",
         "leave it for a later release, or delete it",
+    ),
+    "S224": (
+        "this is not JSON, or a key is given twice",
+        "a chain is JSON that every program reads alike: no comments, no comma before a closing bracket",
+        "mend the line; a chain with comments can be written as TOML",
     ),
     "S290": (
         "'…' is not built in this release",
