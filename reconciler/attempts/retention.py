@@ -14,7 +14,8 @@ _ROW_S = 30 * DAY_S
 _RESULT_S = 7 * DAY_S
 _COLLECTED_S = DAY_S  # after the agent has it
 _STRAY_S = DAY_S  # a request is sealed before its row is made: seconds, and never a day
-_AT_ONCE = 200  # rows in one look, so that nobody waits long for the writer; the next look goes on
+PAGE = 200  # rows in one look of a controller: nobody waits long for the writer
+_ALL = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,12 @@ class Gone:
     decisions: int = 0
 
 
-def prune(ledger: Ledger, now: float, *, dry_run: bool) -> Gone:
-    """Take away what is past its time, or say what would go. Raises UnusableError and OSError."""
+def prune(ledger: Ledger, now: float, *, dry_run: bool, at_once: int = _ALL) -> Gone:
+    """Take away what is past its time (``at_once`` rows at most), or say what would go. Raises UnusableError
+    and OSError.
+    """
     with ledger.store.transaction():
-        rows = _old_rows(ledger, now)
+        rows = _old_rows(ledger, now, at_once)
         papers = _old_papers(ledger, now, frozenset(rows))
         old = {"until": now - _ROW_S}
         which = "decided_at < :until AND (attempt = '' OR attempt NOT IN (SELECT id FROM attempt))"
@@ -54,9 +57,9 @@ _OF_AN_ATTEMPT = (
 )
 
 
-def _old_rows(ledger: Ledger, now: float) -> tuple[str, ...]:
+def _old_rows(ledger: Ledger, now: float, at_once: int) -> tuple[str, ...]:
     sql = "SELECT * FROM attempt WHERE over_at > 0 AND over_at < :until ORDER BY over_at LIMIT :n"
-    found = ledger.readable(sql, {"until": now - _ROW_S, "n": _AT_ONCE})
+    found = ledger.readable(sql, {"until": now - _ROW_S, "n": at_once})
     keys = {one.id: one.idempotency.expires_at for one in found}
     far = {one.id: max(one.provider.job_expires_at, one.provider.result_expires_at) for one in found}
     return tuple(one.id for one in found if max(keys[one.id], far[one.id]) < now)

@@ -176,7 +176,7 @@ class JobBook:
 
 
 def _prune(ledger: Ledger) -> retention.Gone:
-    return retention.prune(ledger, time.time(), dry_run=False)
+    return retention.prune(ledger, time.time(), dry_run=False, at_once=retention.PAGE)
 
 
 def _text(params: Mapping[str, Any], name: str) -> str:
