@@ -11,7 +11,7 @@ is refused lets nothing go to another machine.
 import asyncio
 import ipaddress
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,7 @@ class Policing:
         """``now`` is the wall clock in seconds since 1970."""
         self.recipe: Callable[[InstanceName], Recipe | None] = lambda name: None
         self.sink: Callable[[InstanceName, int], Sink | None] = lambda name, number: None
+        self.facts: Callable[[Recipe], Mapping[str, str]] = lambda recipe: {}  # what its profile states
         self.followed: Callable[[bool], None] = lambda watched: None  # whether there is a policy
         self.closing: Callable[[], Awaitable[None]] = _nothing  # awaited at the end
         self.policy: Policy | None = None
@@ -144,7 +145,10 @@ class Policing:
         entry, basis = self._entry(policy, entering)
         recipe = self.recipe(entering.route.instance)
         origins = _origins(recipe.egress) if recipe is not None else ()
-        cases = [replace(entry.case, origin=origin, is_local=_is_here(origin)) for origin in origins]
+        facts = self.facts(recipe) if recipe is not None else {}
+        cases = [
+            replace(entry.case, origin=origin, is_local=is_here(origin), facts=facts) for origin in origins
+        ]
         cases = cases or [replace(entry.case, origin=_HERE, is_local=True)]
         ruled = [(decide(policy, case, self.book.spent), case) for case in cases]
         order = ("allow", "ask", "deny")
@@ -160,15 +164,15 @@ class Policing:
             return self._consented(policy, entry, told, entering.left_s - _MARGIN_S)
         if origins and not by_wire:
             self.evidence.decided(policy, told)
-            self._charge(entry, said)
+            self.charge(entry, said)
         return self._in(policy, entry)
 
     async def _consented(self, policy: Policy, entry: Entry, told: Told, wait_s: float) -> str | Refusal:
-        number, agreed = await self._ask(policy, told, wait_s, lambda: True)
+        number, agreed = await self.ask(policy, told, wait_s, lambda: True)
         if not agreed:
             return Refusal("refused", f"approval {number} is not given ({told.ruled.rule})", AWAITS)
         entry.consented.add(told.ruled.rule)
-        self._charge(entry, told.ruled)
+        self.charge(entry, told.ruled)
         return self._in(policy, entry)
 
     def _in(self, policy: Policy, entry: Entry) -> str:
@@ -197,6 +201,18 @@ class Policing:
             basis
         )
 
+    def entry(self, name: str) -> Entry | None:
+        """The call that entered under that name, while it is under way."""
+        return self._entries.get(name)
+
+    def class_of(self, session: str, agent: str) -> str:
+        """The class of what a session says that hands over no file."""
+        policy = self.policy
+        if policy is None:
+            return ""
+        found = [self._floor(agent), self.book.mark(session) if policy.spec.taint == "session" else ""]
+        return max((name for name in found if name), key=policy.rank, default=policy.lowest)
+
     def _floor(self, agent: str) -> str:
         form = self._admission.in_force.get(ObjectRef(Kind.AGENT, agent)) if self._admission else None
         return form.spec.floor_class or "" if form is not None and isinstance(form.spec, Agent) else ""
@@ -216,9 +232,9 @@ class Policing:
     def _requested(self, policy: Policy, recipe: Recipe, ask: Ask) -> Verdicted | Awaitable[Verdicted]:
         entry = self._of_call(recipe, ask.call)
         cases = [entry.case] if entry is not None else self._unattributed(policy, recipe, ask.call)
-        here = _is_here(ask.origin)
+        here = is_here(ask.origin)
         cases = [replace(one, origin=ask.origin, is_local=here, size=ask.size, grade="wire") for one in cases]
-        spent = self._spent(entry)
+        spent = self.spent(entry)
         said, case = max(((decide(policy, one, spent), one) for one in cases), key=_strictness)
         session = entry.session if entry is not None else ""
         told = Told(case, said, session, str(recipe.name), ask.wire, (), ask.method, ask.path)
@@ -228,7 +244,7 @@ class Policing:
         final = replace(said, verdict="allow") if allowed else said
         self.evidence.decided(policy, replace(told, ruled=final))
         if allowed and entry is not None:
-            self._charge(entry, said)
+            self.charge(entry, said)
         return Verdicted(go=True) if allowed else Verdicted(go=False, why=_words(said))
 
     async def _wire_consent(self, policy: Policy, entry: Entry | None, told: Told) -> Verdicted:
@@ -236,13 +252,13 @@ class Policing:
         if entry is not None:
             wait_s = entry.until_s - asyncio.get_running_loop().time() - _MARGIN_S
         still = (lambda: True) if entry is None else (lambda: entry.id in self._entries)
-        number, agreed = await self._ask(policy, told, wait_s, still)
+        number, agreed = await self.ask(policy, told, wait_s, still)
         if not agreed:
             return Verdicted(go=False, why=f"approval {number} is not given ({told.ruled.rule})")
         if self.policy is not policy:
             return Verdicted(go=False, why="the policy changed while a person was asked")
         if entry is not None:
-            self._charge(entry, told.ruled)
+            self.charge(entry, told.ruled)
         return Verdicted(go=True)
 
     async def tunnel(self, recipe: Recipe, target: Target) -> str:
@@ -253,14 +269,14 @@ class Policing:
         if policy is None:
             return ""
         origin = _origin(target)
-        here = _is_here(origin)
+        here = is_here(origin)
         running = [one for one in self._entries.values() if one.instance == recipe.name]
         try:
             asked: list[tuple[Entry | None, Case]] = [(one, one.case) for one in running]
             asked = asked or [(None, case) for case in self._unattributed(policy, recipe, "")]
             for entry, one in asked:
                 case = replace(one, origin=origin, is_local=here, grade="boundary")
-                said = decide(policy, case, self._spent(entry))
+                said = decide(policy, case, self.spent(entry))
                 if said.verdict == "allow" or (entry is not None and said.rule in entry.consented):
                     continue
                 told = Told(case, said, entry.session if entry else "", str(recipe.name), "", ())
@@ -301,7 +317,7 @@ class Policing:
 
     # people and money
 
-    async def _ask(
+    async def ask(
         self, policy: Policy, told: Told, wait_s: float, still: Callable[[], bool]
     ) -> tuple[str, bool]:
         """Ask a person about exact bytes, once; the question's number, and whether they agreed in time."""
@@ -318,13 +334,15 @@ class Policing:
         self.evidence.decided(policy, told, found)
         return found.id, agreed
 
-    def _charge(self, entry: Entry, said: Ruled) -> None:
-        """Count a call once by each rule that lets it go."""
-        if said.charge is not None and said.rule and said.rule not in entry.charged:
-            self.book.spend(said.rule, said.charge)
+    def charge(self, entry: Entry | None, said: Ruled) -> None:
+        """Count a call once by each rule that lets it go; what serves no call, each time."""
+        if said.charge is None or not said.rule or (entry is not None and said.rule in entry.charged):
+            return
+        self.book.spend(said.rule, said.charge)
+        if entry is not None:
             entry.charged[said.rule] = (said.charge.currency, said.charge.units)
 
-    def _spent(self, entry: Entry | None) -> Spent:
+    def spent(self, entry: Entry | None) -> Spent:
         """What was spent today, without what this call was counted as: it is not counted twice."""
         spent = self.book.spent
         if entry is None or not entry.charged:
@@ -354,7 +372,8 @@ def _origins(listed: Iterable[str]) -> tuple[str, ...]:
     return tuple(_origin(Target.parse(one)) for one in listed)
 
 
-def _is_here(origin: str) -> bool:
+def is_here(origin: str) -> bool:
+    """Whether an origin is an address of this very machine."""
     host = origin.partition("://")[2].rpartition(":")[0].strip("[]")
     try:
         address = ipaddress.ip_address(host)

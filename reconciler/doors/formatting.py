@@ -23,6 +23,7 @@ _FILES = (
     "agents/*.toml",
     "connectors/*/connector.toml",
     "interfaces/*/*/interface.toml",
+    "policies/egress.toml",
     "profiles/*/*/profile.toml",
     "interfaces/*/*/conformance/cases.toml",
 )

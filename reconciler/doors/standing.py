@@ -33,6 +33,8 @@ KINDS = {
     "config": "config",
     "profile": "profile",
     "dialect": "dialect",
+    "policy": "policy",
+    "policies": "policy",
     "instance": "instance",
     "inst": "instance",
 }

@@ -9,6 +9,7 @@ its own (``gatehouse``) that the controller speaks to by messages (``post``). Ho
 configuration. Faces: ``proxy.Proxy``, ``gate.Gate``.
 
 A sandbox has an empty network namespace; ``runtime.netns`` opens one listening socket in it, and what comes
-through that socket, or through the gate's, meets the rules here. Policies and purposes are not built yet: the
-controller is asked before anything is sent, and lets go what is listed.
+through that socket, or through the gate's, meets the rules here. The controller is asked before anything is
+sent; what it says where there is a policy is decided here too, purely: ``policy`` (classes, labels, sums),
+``decide`` (one case), ``permits`` (one use of one decision), ``receipts`` (the chain of what was decided).
 """

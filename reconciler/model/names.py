@@ -122,6 +122,7 @@ KIND_WORDS = {kind.value: kind for kind in Kind} | {
     "b": Kind.BINDING,
     "p": Kind.PROJECT,
     "a": Kind.AGENT,
+    "policies": Kind.POLICY,  # its plural is no s
 }
 
 

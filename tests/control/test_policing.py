@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,9 +15,12 @@ from reconciler.attempts.holdings import Decision
 from reconciler.control.approvals import Refused
 from reconciler.control.evidence import Evidence, decision_id
 from reconciler.control.journal import Journal
+from reconciler.control.permitting import Permitting, Sending
 from reconciler.control.policing import POLICY, Policing
 from reconciler.control.receipts import Receipts, verified
+from reconciler.control.sending import NotSent
 from reconciler.egress.gate import Ask, Verdicted
+from reconciler.egress.permits import Permits
 from reconciler.model.calls import Refusal
 from reconciler.model.entries import AWAITS, Entering
 from reconciler.model.hosts import Target
@@ -26,6 +29,7 @@ from reconciler.model.policies import EgressPolicy
 from reconciler.model.recipes import Recipe, SandboxPolicy, SecretUse
 from reconciler.model.resources import Agent
 from reconciler.model.routes import ScopeFolder
+from tests.control.test_sending import sealed_of
 
 HEAD = """apiVersion = "handler.egress-policy/v1"
 [[class]]
@@ -311,5 +315,35 @@ def test_what_cannot_be_written_down_does_not_leave(tmp_path: Path) -> None:
         (tmp_path / "receipts").write_text("a file where the folder belongs")
         said = await made.request(recipe(), cast(str, entry))
         assert (said.go, said.why.startswith("nothing can be decided")) == (False, True)
+
+    told(story)
+
+
+def test_a_sealed_request_gets_a_permit_for_its_bytes_or_none(tmp_path: Path) -> None:
+    async def story() -> None:
+        made, permits = World(tmp_path), Permits()
+        giving = Permitting(made.policing, permits, lambda: made.now)
+        sealed = sealed_of("https://api.example.com:443")
+        sending = Sending("llm/v1", "llm", "clerk", "s1", facts={"training": "no"})
+        made.follow(None)
+        assert (await giving.permit(recipe(), sealed, sending)).wire_digest == sealed.wire_digest
+        made.follow(ALLOW.replace("effect", 'require = ["training:no"]\nttlSeconds = 5\neffect'))
+        permit = await giving.permit(recipe(), sealed, sending)
+        assert (permit.until_s, permit.decision) == (made.now + 5, made.receipts()[-1]["decision"])
+        with pytest.raises(NotSent, match=r"denied: .*training"):
+            await giving.permit(recipe(), sealed, replace(sending, facts={}))
+        with pytest.raises(NotSent, match="denied"):
+            await giving.permit(recipe(), sealed_of("https://evil.example.com:443"), sending)
+        assert isinstance(await made.enter(recipe("here", egress=()), "clients/a.pdf"), str)
+        with pytest.raises(NotSent, match="private never leaves"):  # what the session says is private now
+            await giving.permit(recipe(), sealed, sending)
+        made.follow(ASK)
+        asking = asyncio.create_task(
+            giving.permit(recipe(), sealed, replace(sending, session="s2", wait_s=20))
+        )
+        made.policing.approvals.answer(await made.waiting(), "ada", agreed=True)
+        assert (await asking).id in permits
+        control = replace(sending, session="s2", is_control=True)
+        assert (await giving.permit(recipe(), sealed, control)).id in permits
 
     told(story)
