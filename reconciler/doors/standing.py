@@ -33,7 +33,6 @@ KINDS = {
     "config": "config",
     "profile": "profile",
     "dialect": "dialect",
-    "policy": "policy",
     "policies": "policy",
     "instance": "instance",
     "inst": "instance",
