@@ -7,7 +7,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-sandbox canary golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-sandbox flows-vendors canary golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ flows-harness: setup  ## real harnesses, offline, with a scripted model (install
 
 flows-egress: setup  ## attempt → verdict: past a permit, another byte, path, host; redirects, rebinding
 	$(PY) -m tests.egress.report
+
+flows-vendors: setup  ## what drivers write, by the types of the vendors' own packages; a fake vendor, by their own clients
+	$(PY) -m pytest -q -p no:randomly tests/drivers/vendor_types.py
 
 flows-sandbox: setup  ## attempt → what stopped it, as root and as an ordinary user; how hosts may be spelled
 	$(PY) -m tests.walls.report

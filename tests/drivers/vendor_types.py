@@ -1,6 +1,7 @@
 """What drivers seal is what the vendors' own packages mean by their types: every body parses as the
-parameters of its method, every part of it, and no key besides. They serve for their types alone: nothing is
-sent with them. Their unions are slow to build, so a streamed body is held to the types of a whole one.
+parameters of its method, every part of it, and no key besides. They serve for their types alone, and their
+clients for the fake vendor. They take seconds to import, so this is `make flows-vendors`; `test_bodies` keeps
+the bodies as they were when they were held to these types.
 """
 
 import functools
@@ -17,23 +18,12 @@ from reconciler.drivers import roll
 from reconciler.drivers.asking import Call
 from reconciler.model.outcome import Media
 from reconciler.model.sealed import Sealed
-from reconciler.model.turns import Message, Sound, Text, Turn
+from reconciler.model.turns import Turn
+from tests.drivers.test_bodies import HEARD, TURNS
 from tests.drivers.test_call_drivers import CHANGE, DRAW, EMBED, HEAR, SPEAK
-from tests.drivers.test_model_drivers import ADD, HELLO, HISTORY, SCHEMA
+from tests.drivers.test_model_drivers import SCHEMA
 from tests.kit import dialects
-from tests.kit.vendors import PNG, WAV, send, vendor
-
-pytestmark = pytest.mark.slow
-
-HEARD = Turn("m-1", (Message("user", (Text("What is said?"), Sound("audio/wav", WAV))),), max_tokens=9)
-TURNS = {
-    "hello": HELLO,
-    "history": HISTORY,
-    "streamed": replace(HISTORY, stream=True),
-    "named tool": replace(HELLO, tools=(ADD,), tool_choice="tool:add"),
-    "some tool": replace(HELLO, tools=(ADD,), tool_choice="required"),
-    "schema": replace(HELLO, schema=SCHEMA, think="low"),
-}
+from tests.kit.vendors import PNG, send, vendor
 
 
 def _whole(value: Any) -> Any:
