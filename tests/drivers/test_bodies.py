@@ -40,9 +40,10 @@ def _body(name: str, turn: Turn) -> str:
     return driver.seal(driver.call_of(turn, "c", profile, None), profile).body.decode()
 
 
-@pytest.mark.parametrize(
-    ("name", "label", "turn"), ASKED, ids=[f"{name} {label}" for name, label, _ in ASKED]
-)
+NAMED = [f"{name} {label}" for name, label, _ in ASKED]
+
+
+@pytest.mark.parametrize(("name", "label", "turn"), ASKED, ids=NAMED)
 def test_a_turns_body_is_the_one_that_was_examined(name: str, label: str, turn: Turn) -> None:
     if os.environ.get("HANDLER_GOLDEN") == "write":
         known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
