@@ -51,12 +51,15 @@ _LEFT = "the controller that sent it ended before an answer came"
 class LedgerEffects:
     """The attempts of one controller. All methods are for the loop's own thread."""
 
-    def __init__(self, state: Path, now: Callable[[], float]) -> None:
-        """``state`` is where the ledger lies; ``now`` gives seconds since 1970."""
+    def __init__(self, state: Path, now: Callable[[], float], *, owns: bool = True) -> None:
+        """``state`` is where the ledger lies; ``now`` gives seconds since 1970. ``owns``: the state folder's
+        lock is ours, so whatever others left under way there is nobody's any more.
+        """
         self.tallies: Mapping[str, Tally] = {}  # by binding: attempts that are not over
         self.changed: Callable[[], None] = lambda: None  # told when those are others
         self.holder = secrets.token_hex(8)
         self._state = state
+        self._owns = owns
         self._now = now
         self._opening: asyncio.Task[Writing] | None = None
         self._writing: Writing | None = None
@@ -126,7 +129,7 @@ class LedgerEffects:
     async def _opened(self) -> Writing:
         self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
         writing = Writing(await asyncio.to_thread(Ledger.at, self._state), self._now)
-        left = await writing.run(self._settle_left)
+        left = await writing.run(self._settle_left) if self._owns else []
         for one in left:
             what = f"{one.tool} of binding {one.execution.binding}"
             _LOG.warning("nobody knows whether %s happened: attempt %s", what, one.id)

@@ -255,7 +255,7 @@ class _Kept:
     """The ledger of an examination, where effects are allowed."""
 
     def __init__(self, state: Path | None) -> None:
-        self._ledger = LedgerEffects(state, time.time) if state is not None else None
+        self._ledger = LedgerEffects(state, time.time, owns=False) if state is not None else None
         self._tending = asyncio.ensure_future(self._ledger.run()) if self._ledger is not None else None
 
     @property

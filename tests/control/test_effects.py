@@ -166,6 +166,19 @@ def test_what_a_dead_controller_left_is_unknown_at_once(tmp_path: Path) -> None:
     assert seen == [{ObjectRef(Kind.BINDING, "mail-vendor"): (1, 1)}]
 
 
+def test_what_somebody_else_has_under_way_is_left_to_them(tmp_path: Path) -> None:
+    async def play(desk: Desk) -> None:
+        begun = await desk.begin(text="x")
+        guest = Desk(tmp_path)
+        guest.effects = LedgerEffects(tmp_path, lambda: 1_800_000_000.0, owns=False)
+        await guest.settle(await guest.begin("s2", text="y"), DONE)
+        await guest.effects.close()
+        await desk.settle(begun, DONE)
+
+    played(tmp_path, play)
+    assert [one.state for one in rows(tmp_path)] == [State.SUCCEEDED, State.SUCCEEDED]
+
+
 def test_a_ledger_that_cannot_be_used_sends_nothing(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_bytes(b"this is no ledger" * 100)
 
