@@ -72,7 +72,7 @@ _FILTERS = (
     click.option("--interface", default="", metavar="NAME[/vN]", help="Those that implement it."),
     click.option("--tier", default="", type=click.Choice(["", *_TIERS]), help="How they are proven."),
     click.option(
-        "--runtime", default="", help="python, command, mcp, deno, image, remote, attached, builtin."
+        "--runtime", default="", help="python, command, mcp, deno, image, remote, attached, builtin, dialect."
     ),
     click.option("--egress", default="", metavar="HOST[:PORT]|none", help="Those that reach it, or nothing."),
     click.option("--local", is_flag=True, help="Those that reach nothing."),
