@@ -18,6 +18,7 @@ from reconciler.chains.history import History, Message, ToolCall
 from reconciler.chains.replies import Decided, Reply, ToolFailed, ToolSaid
 from reconciler.chains.state import Failure, State, Steps
 from reconciler.chains.texts import Prepared
+from reconciler.model.approvals import Action
 from reconciler.model.chain import Task
 
 _UNKNOWN = "outcome_unknown"
@@ -126,10 +127,10 @@ def _refused(
     face, arguments = what
     judged = state.laws.judge(face.provider, face.name, arguments)
     named = {"hook_name": face.provider, "tool_name": face.name}
-    state.tell("hitl_decision", task, hitl_action=judged.action, hitl_matched_rule=judged.rule, **named)
-    if judged.action == "allow" or state.verdicts.get(call.id) == "approved":
+    state.tell("hitl_decision", task, hitl_action=judged.action.value, hitl_matched_rule=judged.rule, **named)
+    if judged.action is Action.ALLOW or state.verdicts.get(call.id) == "approved":
         return None
-    if judged.action != "approve":
+    if judged.action is not Action.APPROVE:
         return "denied by policy; the tool was not called"
     ask = AskApproval(
         state.ask_id(), task.id, call, face.provider, face.name, arguments, judged.rule, judged.timeout_s

@@ -7,16 +7,18 @@ looks at a clock.
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconciler.chains import allowlists
+from reconciler.chains import allowlists, approvals, toolnames
+from reconciler.chains.approvals import Decision
 from reconciler.chains.asks import Ask, ToolFace
 from reconciler.chains.events import Event, Kind, Unit
 from reconciler.chains.flow import Value
 from reconciler.chains.history import Message, ToolCall
 from reconciler.chains.replies import Cancelled, Reply, TimedOut
+from reconciler.model.approvals import Action, Policy
 from reconciler.model.chain import Chain, ExecuteConfig, Task
 
 Steps = Generator[Ask, Reply, Any]
@@ -65,27 +67,33 @@ class Settings:
     host_arch: str = "amd64"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a policy says of a call: ``allow``, ``deny`` or ``approve``, by which rule, within which time."""
-
-    action: str
-    rule: int | None = None
-    timeout_s: int = 0
-
-
-Judge = Callable[[str, str, Mapping[str, Any]], Judgement]
+Judge = Callable[[str, str, Mapping[str, Any]], Decision]
 """Provider, tool and arguments to what the policy in force says."""
 
 
-def allow_all(provider: str, tool: str, arguments: Mapping[str, Any]) -> Judgement:
+def allow_all(provider: str, tool: str, arguments: Mapping[str, Any]) -> Decision:
     """The policy of a run that has none: the runner's grants are all that holds it."""
-    return Judgement("allow")
+    return Decision(Action.ALLOW)
+
+
+def judge_by(policy: Policy) -> Judge:
+    """What this policy says of each call; its rules may use the names of the format's other engines."""
+    rules = toolnames.modern_rules(policy.rules)
+    modern = replace(policy, rules=tuple(rule for _, rule in rules))
+
+    def judge(provider: str, tool: str, arguments: Mapping[str, Any]) -> Decision:
+        decision = approvals.decided(modern, provider, tool, arguments)
+        return decision if decision.rule is None else replace(decision, rule=rules[decision.rule][0])
+
+    return judge
 
 
 @dataclass(frozen=True, slots=True)
 class Laws:
-    """What a run is handed each time it is begun or resumed: how tokens are counted, and who judges calls."""
+    """What a run is handed each time it is begun or resumed: how tokens are counted, and who judges calls.
+
+    They must say the same each time: whoever keeps a run keeps the policy that it began with.
+    """
 
     tokens: Callable[[str], int]
     judge: Judge = allow_all

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from reconciler.chains.asks import ToolFace
+from reconciler.model.approvals import Rule
 from reconciler.model.chain import Chain, Task
 
 _LONGEST = 64  # characters: the narrowest API's limit
@@ -33,6 +35,21 @@ def modern(chain: Chain) -> Chain:
         return one.model_copy(update=more)
 
     return chain.model_copy(update={"tasks": tuple(map(task, chain.tasks))})
+
+
+def modern_rules(rules: Iterable[Rule]) -> list[tuple[int, Rule]]:
+    """The rules of a policy by this product's names, each with its place: one for ``local_shell`` holds of
+    ``shell``, one for ``write_file`` of ``local_fs``, or of any provider, of ``fs_write_file``.
+    """
+    found: list[tuple[int, Rule]] = []
+    for number, one in enumerate(rules):
+        owner = provider(one.provider)
+        owners = tuple(_OLD_NAMES.values()) if not owner else (owner,) if owner in _OLD_NAMES.values() else ()
+        found.append((number, replace(one, provider=owner)))
+        for name in owners:
+            if one.tool and not one.tool.startswith(f"{name}_"):
+                found.append((number, replace(one, provider=owner, tool=f"{name}_{one.tool}")))
+    return found
 
 
 def _entry(written: str) -> str:

@@ -13,12 +13,14 @@ import pytest
 
 from reconciler.admission import chains as rules
 from reconciler.chains import engine, flow, history, labels, toolnames
+from reconciler.chains.approvals import Decision
 from reconciler.chains.asks import AskTool
 from reconciler.chains.flow import Value
 from reconciler.chains.history import History, Image, Message
 from reconciler.chains.replies import Cancelled, Decided, ModelSaid, TimedOut, ToolFailed, ToolSaid
 from reconciler.chains.retrying import ErrorClass
-from reconciler.chains.state import Judgement, Laws
+from reconciler.chains.state import Laws, judge_by
+from reconciler.model.approvals import Action, Policy, Rule
 from reconciler.model.chain import Chain
 from tests.chains import play
 from tests.chains.play import Play, call, chain, fail, say
@@ -438,7 +440,7 @@ def test_c53_a_model_without_its_tools_is_told_so() -> None:
 
 def test_c48_a_denied_call_is_not_made_and_its_model_reads_why() -> None:
     stage = Play([say("", call()), say("done")])
-    play.run(loop(), stage, judge=lambda *what: Judgement("deny", 0))
+    play.run(loop(), stage, judge=lambda *what: Decision(Action.DENY, 0))
     assert stage.tools == []
     assert "denied by policy" in stage.models[1].messages[-1].content
 
@@ -449,7 +451,7 @@ def test_e24_and_e25_verdicts_belong_to_their_calls() -> None:
         [say("", *calls), say("done")],
         approve=lambda ask: Decided("denied" if ask.call.id == "c2" else "approved"),
     )
-    play.run(loop(), stage, judge=lambda *what: Judgement("approve"))
+    play.run(loop(), stage, judge=lambda *what: Decision(Action.APPROVE))
     results = {one.tool_call_id: one.content for one in stage.models[1].messages if one.role == "tool"}
     assert results["c1"] == "data"
     assert "a person denied it" in results["c2"]
@@ -458,7 +460,7 @@ def test_e24_and_e25_verdicts_belong_to_their_calls() -> None:
 
 def test_b13_and_e9_a_denial_or_an_error_of_a_task_s_own_call_fails_it() -> None:
     one = chain(task("t", "tools", way("no"), tools={"name": "ocr"}, on_failure="f"), task("no"), task("f"))
-    denied = play.run(one, judge=lambda *what: Judgement("deny"))
+    denied = play.run(one, judge=lambda *what: Decision(Action.DENY))
     broken = play.run(one, Play(tool=lambda ask: ToolFailed("too_large", "the file is too large")))
     for done, code in ((denied, "approval_denied"), (broken, "too_large")):
         assert (play.path(done), done.units[0].code) == (["t", "f"], code)
@@ -467,7 +469,7 @@ def test_b13_and_e9_a_denial_or_an_error_of_a_task_s_own_call_fails_it() -> None
 def test_b12_static_arguments_are_judged() -> None:
     seen: list[Any] = []
     one = chain(task("t", "tools", tools={"name": "ocr", "args": {"path": "x"}}))
-    play.run(one, judge=lambda *what: seen.append(what) or Judgement("allow"))
+    play.run(one, judge=lambda *what: seen.append(what) or Decision(Action.ALLOW))
     assert seen == [("ocr", "ocr_extract", {"input": "hello", "path": "x"})]
 
 
@@ -580,8 +582,8 @@ def test_a_run_that_is_put_away_at_any_ask_goes_on_as_it_would_have() -> None:
             else say("done")
         )
 
-    def judge(provider: str, tool: str, arguments: Any) -> Judgement:
-        return Judgement("approve" if tool == "fs_write_file" else "allow")
+    def judge(provider: str, tool: str, arguments: Any) -> Decision:
+        return Decision(Action.APPROVE if tool == "fs_write_file" else Action.ALLOW)
 
     whole = play.run(loop(), Play(model), judge=judge)
     stage = Play(model)
@@ -636,3 +638,23 @@ def test_values_and_histories_are_stored_exactly() -> None:
         flow.NIL,
     ):
         assert flow.from_json(flow.to_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("provider", "tool"),
+    [
+        ("local_fs", "write_file"),
+        ("fs", "fs_write_file"),
+        ("fs", "write_file"),
+        ("local_fs", ""),
+        ("", "fs_write_file"),
+        ("", "write_file"),
+    ],
+)
+def test_a_policy_that_knows_a_tool_by_another_name_holds_of_it(provider: str, tool: str) -> None:
+    judge = judge_by(Policy((Rule("ocr", "", Action.ALLOW), Rule(provider, tool, Action.DENY)), Action.ALLOW))
+    assert judge("fs", "fs_write_file", {}) == Decision(Action.DENY, 1)
+    assert judge("ocr", "ocr_extract", {}).action is Action.ALLOW
+    stage = Play([say("", call("local_fs.write_file"), call("fs.fs_write_file", ident="d")), say("done")])
+    play.run(loop(), stage, judge=judge)
+    assert stage.tools == []
