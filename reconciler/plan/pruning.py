@@ -186,13 +186,20 @@ def _all_waiting(edit: Edit, words: str) -> dict[ObjectRef, Held]:
     return dict.fromkeys(edit.gone, Held("AwaitingApply", message))
 
 
+_OPENS = (
+    "its file is gone, and without it all that connectors list may be reached: `handler apply` removes it"
+)
+
+
 def _needed(edit: Edit, in_use: Collection[str]) -> dict[ObjectRef, Held]:
-    """Bindings that are gone and needed, each with its connector where that is gone too."""
+    """Bindings that are gone and needed, each with its connector where that is gone too; and a policy, since
+    without it more may leave.
+    """
     bindings = [ref for ref in edit.gone if ref.kind is Kind.BINDING]
+    held = {ref: Held("AwaitingApply", _OPENS) for ref in edit.gone if ref.kind is Kind.POLICY}
     if not bindings:
-        return {}
+        return held
     uses = _Uses(edit)
-    held: dict[ObjectRef, Held] = {}
     for ref in bindings:
         one = uses.held(ref.name, in_session=ref.name in in_use)
         if one is None:

@@ -114,6 +114,13 @@ def test_a_binding_that_an_agent_only_selects_waits_for_an_apply() -> None:
     assert asked(one) == {}
 
 
+def test_a_policy_that_is_gone_waits_for_an_apply_since_more_may_leave_without_it() -> None:
+    text = "apiVersion = 'handler.egress-policy/v1'\n"
+    one = edit({**MANY, "policies/egress.toml": text}, "policies/egress.toml")
+    assert held(one) == {"policy/egress": "AwaitingApply"}
+    assert asked(one) == {}
+
+
 def test_a_binding_that_nobody_selects_goes_unless_a_session_uses_it() -> None:
     one = edit(MANY, "bindings/spare.toml")
     assert held(one) == {}
