@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from reconciler.drivers.asking import Unsealable
+from reconciler.drivers.asking import Call, Unsealable
 from reconciler.model.dialect import FieldFact, Operation, Profile
 
 
@@ -58,3 +58,14 @@ def shown(profile: Profile, operation: Operation, media_type: str) -> None:
     """Unsealable where the operation takes nothing of this media type."""
     if media_type not in media_in(profile, operation, media_type.partition("/")[0]):
         raise Unsealable(f"media.in:{media_type}")
+
+
+def judged(call: Call, operation: Operation) -> dict[str, object]:
+    """All that a call gives, files among it, as ``model.admitting`` judges it: one file where the field is a
+    file, a list of them where it is an array.
+    """
+    given: dict[str, object] = dict(call.fields)
+    for name, files in call.files.items():
+        fact = operation.fields.get(name)
+        given[name] = files[0] if len(files) == 1 and (fact is None or fact.type == "file") else files
+    return given

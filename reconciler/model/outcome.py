@@ -20,6 +20,11 @@ class Media:
     data: bytes = field(repr=False)
     name: str = ""  # a file's own name, without a folder; its ending tells some servers the format
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.data)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.drivers import roll
+from reconciler.drivers import roll, stating
 from reconciler.drivers.asking import Call, Unsealable
+from reconciler.model.admitting import admit
 from reconciler.model.outcome import CallOutcome, Done, Media, Rejected, Unknown
 from reconciler.model.turns import Event, Preview, TextDelta
 from tests.kit import dialects
@@ -219,3 +220,24 @@ def test_report_19_what_a_profile_does_not_state_is_not_sent(name: str, call: Ca
     with pytest.raises(Unsealable) as refused:
         roll.CALLS[profile.identity.driver].seal(call, profile)
     assert refused.value.fact == fact
+
+
+@pytest.mark.parametrize(("name", "call"), EACH, ids=IDS)
+def test_a_call_is_judged_with_its_files_before_it_is_sealed(name: str, call: Call) -> None:
+    profile = dialects.named(name)
+    operation = profile.operation(call.operation)
+    assert operation is not None
+    assert not admit(profile, call.operation, stating.judged(call, operation))
+    if call.files:
+        assert admit(profile, call.operation, call.fields)
+        doubled = replace(call, files={field: files * 3 for field, files in call.files.items()})
+        assert admit(profile, call.operation, stating.judged(doubled, operation))
+
+
+def test_a_file_that_is_too_large_is_an_input_at_fault() -> None:
+    profile = dialects.named("audio")
+    operation = profile.operation("transcribe")
+    assert operation is not None
+    large = replace(HEAR, files={"file": (Media("audio/wav", bytes(1001)),)})
+    (fault,) = admit(profile, "transcribe", stating.judged(large, operation))
+    assert (fault.fact, fault.invalid) == ("field.file", True)
