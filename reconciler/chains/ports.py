@@ -72,7 +72,7 @@ class Models(Protocol):
         ...
 
     async def turn(
-        self, asker: Asker, provider: str, turn: Turn, told: Told | None, deadline: datetime | None
+        self, asker: Asker, provider: str, turn: Turn, *, told: Told | None, deadline: datetime | None
     ) -> Turned | NotTurned:
         """Ask ``turn.model`` (empty: the first) of ``provider`` (empty: any that has it), once. ``told``
         hears the pieces while they come, where the model can stream; the whole comes back either way.
@@ -88,7 +88,7 @@ class NoModels:
         return ()
 
     async def turn(
-        self, asker: Asker, provider: str, turn: Turn, told: Told | None, deadline: datetime | None
+        self, asker: Asker, provider: str, turn: Turn, *, told: Told | None, deadline: datetime | None
     ) -> Turned | NotTurned:
         """Say that there is none."""
         return NotTurned(ErrorClass.PERMANENT, "no_models", "no model can be asked by this controller")
