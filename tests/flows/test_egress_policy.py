@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from reconciler.control.receipts import verified
+from reconciler.doors import lines
 from tests.flows.test_hostile import CASE, IN, SKILL, Agent, tool
 from tests.flows.test_runtimes import AGENT, BINDING, CONNECTOR, INTERFACE
 from tests.kit.house import House, house, wait_for
@@ -59,7 +61,10 @@ def port() -> Iterator[int]:
 def place(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[House]:
     with house(tmp_path_factory.mktemp("egress")) as made:
         made.write("handler.toml", 'apiVersion = "handler.config/v1"\n')
-        made.write("interfaces/probe/v1/interface.toml", INTERFACE.replace("= 6", "= 20"))
+        made.write(
+            "interfaces/probe/v1/interface.toml",
+            INTERFACE.replace("timeoutSeconds = 6", "timeoutSeconds = 120"),
+        )
         tools = [tool("probe_do"), tool("probe_file", path=IN)]
         made.write("interfaces/probe/v1/tools.json", json.dumps(tools))
         made.write("interfaces/probe/v1/skills/probe/SKILL.md", SKILL)
@@ -84,23 +89,30 @@ def place(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[House
         yield made
 
 
+def asked_of(made: House, method: str, **params: Any) -> Any:
+    """The controller's answer, without a command that has to start first."""
+    line = lines.Line(str(made.run / "control.sock"))
+    try:
+        return line.ask(method, params, 60)
+    finally:
+        line.close()
+
+
 def policy(made: House, port: int, text: str) -> None:
-    made.write(
-        "policies/egress.toml",
-        HEAD + LABEL + text.replace("ORIGIN", f'origins = ["http://127.0.0.1:{port}"]'),
-    )
-    made.handler("apply")
+    text = text.replace("ORIGIN", f'origins = ["http://127.0.0.1:{port}"]')
+    made.write("policies/egress.toml", HEAD + LABEL + text)
+    asked_of(made, "apply")
 
 
 def approvals(made: House) -> list[dict[str, Any]]:
-    found = json.loads(made.handler("approve", "list", "-o", "json").stdout)
+    found = asked_of(made, "approvals")["approvals"]
     return [one for one in found if one["state"] == "waiting"]
 
 
 def test_a_policy_decides_on_what_leaves_and_takes_effect_in_open_sessions(place: House, port: int) -> None:
     Far.got.clear()
     (place.config / "policies" / "egress.toml").unlink(missing_ok=True)
-    place.handler("apply")
+    asked_of(place, "apply")
     with contextlib.closing(Agent(place, "py")) as agent:
         assert agent.ask(mode="first") == {"text": "came"}
         policy(place, port, '[[rule]]\nid = "no"\neffect = "deny"\nORIGIN\n')
@@ -112,7 +124,7 @@ def test_a_policy_decides_on_what_leaves_and_takes_effect_in_open_sessions(place
         assert "what may be sent out does not allow this" in refused
         assert agent.ask(mode="fourth") == {"text": "came"}  # it was not read
         place.write("policies/egress.toml", "this is no policy")
-        place.handler("apply", check=False)
+        asked_of(place, "apply")
         assert agent.ask(mode="here") == {"text": "came"}  # refused: elsewhere nothing goes, here it does
     assert Far.got == ["/first", "/third", "/fourth", "/here"]
     events = place.handler("events", "binding/acme-py").stdout
@@ -120,9 +132,10 @@ def test_a_policy_decides_on_what_leaves_and_takes_effect_in_open_sessions(place
 
 
 def test_a_person_agrees_once_to_exact_bytes(place: House, port: int) -> None:
-    policy(place, port, '[[rule]]\nid = "asks"\neffect = "ask"\nask = { timeoutSeconds = 60 }\nORIGIN\n')
+    policy(place, port, '[[rule]]\nid = "asks"\neffect = "ask"\nask = { timeoutSeconds = 300 }\nORIGIN\n')
     Far.got.clear()
     with contextlib.closing(Agent(place, "py")) as agent, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        agent.socket.settimeout(120)  # commands are slow where the machine is busy
         asked = pool.submit(agent.ask, mode="agreed")
         wait_for(lambda: approvals(place), "a person is asked")
         (one,) = approvals(place)
@@ -131,13 +144,13 @@ def test_a_person_agrees_once_to_exact_bytes(place: House, port: int) -> None:
         assert "the same" not in shown
         assert Far.got == []
         assert "once" in place.handler("approve", one["id"]).stdout
-        assert asked.result(60) == {"text": "came"}
-        again = place.handler("approve", one["id"], check=False)
+        assert asked.result(120) == {"text": "came"}
+        again = place.handler("approve", one["id"], "--deny", check=False)
         assert (again.returncode, "is used" in again.stderr) == (1, True)
         asked = pool.submit(agent.ask, mode="agreed")  # the same bytes again: another question
         wait_for(lambda: approvals(place), "a person is asked")
-        place.handler("approve", approvals(place)[0]["id"], "--deny")
-        assert "denied" in asked.result(60)["text"]
+        asked_of(place, "approve", id=approvals(place)[0]["id"], agreed=False)
+        assert "denied" in asked.result(120)["text"]
     assert Far.got == ["/agreed"]
 
 
@@ -146,15 +159,15 @@ def test_one_flipped_byte_in_a_receipt_is_named_with_its_line(place: House, port
     with contextlib.closing(Agent(place, "py")) as agent:
         for _ in range(4):
             assert agent.ask(mode="kept") == {"text": "came"}
-    assert "receipts hold" in place.handler("receipts", "verify").stdout
+    assert verified(place.state).broken is None
     (path,) = (place.state / "receipts").glob("*.jsonl")
     text = path.read_bytes()
     assert b"sk-CANARY" not in text
-    lines = text.splitlines(keepends=True)
-    lines[1] = lines[1].replace(b'"rule"', b'"rulf"')
-    path.write_bytes(b"".join(lines))
+    found = text.splitlines(keepends=True)
+    found[1] = found[1].replace(b'"rule"', b'"rulf"')
+    path.write_bytes(b"".join(found))
     done = place.handler("receipts", "verify", check=False)
     assert (done.returncode, f"{path}:3:" in done.stdout) == (1, True)
     path.write_bytes(text)
-    place.handler("receipts", "verify")
+    assert "receipts hold" in place.handler("receipts", "verify").stdout
     assert Path(place.state, "receipts").stat().st_mode & 0o777 == 0o700
