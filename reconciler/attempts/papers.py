@@ -1,8 +1,8 @@
-"""The files beside the ledger: exact bytes of requests, and results. Each is whole or not there.
+"""The files beside the ledger: exact bytes of requests, results, and where a result's files are to go.
 
-``sealed/`` and ``results/`` below the ledger's folder, 0700 with files of 0600, each with the name of its
-attempt. A file is on the disk, under its name, before a row speaks of it; one without a row is swept away by
-retention.
+Each is whole or not there: ``sealed/``, ``results/`` and ``places/`` below the ledger's folder, 0700 with
+files of 0600, each with the name of its attempt. A file is on the disk, under its name, before a row speaks
+of it; one without a row is swept away by retention.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-Shelf = Literal["sealed", "results"]
-SHELVES: tuple[Shelf, ...] = ("sealed", "results")
+Shelf = Literal["sealed", "results", "places"]
+SHELVES: tuple[Shelf, ...] = ("sealed", "results", "places")
 _NAME = re.compile(r"[0-9a-f][0-9a-f.-]{0,79}")
 
 

@@ -54,7 +54,7 @@ class Execution:
     profile_digest: str = ""
     driver: str = ""
     dialect: str = ""
-    executor: str = ""  # the local program's unit, where the attempt is one
+    executor: str = ""  # of a job: the name of who does it, as it is registered
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from reconciler.attempts.ledger import LEASE_S, Ledger
+from reconciler.attempts.papers import Papers
 from reconciler.attempts.records import Attempt
 from reconciler.attempts.store import UnusableError
 
@@ -81,9 +82,15 @@ class Writing:
         """
         return await asyncio.to_thread(self._ledger.papers.keep, "results", ref, chunks, max_bytes)
 
-    async def seal(self, ref: str, body: bytes) -> tuple[str, int]:
+    async def seal(self, ref: str, body: bytes | Iterable[bytes]) -> tuple[str, int]:
         """Put a request's exact bytes on their shelf, before ``prepare``. Raises OSError."""
-        return await asyncio.to_thread(self._ledger.papers.keep, "sealed", ref, (body,))
+        pieces = (body,) if isinstance(body, bytes) else body
+        return await asyncio.to_thread(self._ledger.papers.keep, "sealed", ref, pieces)
+
+    @property
+    def papers(self) -> Papers:
+        """The files beside it; whoever reads or writes one does so in a thread."""
+        return self._ledger.papers
 
     def hold(self, one: Attempt, lost: Callable[[], None]) -> None:
         """Keep an attempt's lease while work goes on; ``lost`` is called when somebody else took it over."""

@@ -35,7 +35,7 @@ from reconciler.control.effects import LedgerEffects
 from reconciler.control.evidence import Evidence, decision_id
 from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.jobbook import JobBook
-from reconciler.control.jobs import LedgerJobs, NoRunners
+from reconciler.control.jobs import LedgerJobs
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.looking import Look, Looker
@@ -47,6 +47,7 @@ from reconciler.control.policing import Policing
 from reconciler.control.proving import Demand
 from reconciler.control.receipts import Receipts
 from reconciler.control.retained import Retained
+from reconciler.control.runners import Registry
 from reconciler.control.sessions import Sessions
 from reconciler.control.shadowing import Shadows
 from reconciler.control.smoke import Smoke
@@ -175,7 +176,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     effects = LedgerEffects(place.state, time.time)
     controller, news, leaving = _joined(place, mine, effects)
     parts, observed = controller.parts, news.observed
-    jobs = LedgerJobs(effects, time.time, NoRunners())
+    jobs = LedgerJobs(effects, time.time, Registry(news.recipe))
     news.router.keep_jobs(jobs)
     await effects.start()
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)

@@ -58,7 +58,7 @@ class LedgerEffects:
         self.tallies: Mapping[str, Tally] = {}  # by binding: attempts that are not over
         self.changed: Callable[[], None] = lambda: None  # told when those are others
         self.holder = secrets.token_hex(8)
-        self._state = state
+        self.state = state
         self._owns = owns
         self._now = now
         self._opening: asyncio.Task[Writing] | None = None
@@ -74,13 +74,13 @@ class LedgerEffects:
 
     def exists(self) -> bool:
         """Whether there is a ledger: it is made when the first effect is asked for."""
-        return self._writing is not None or (self._state / "ledger.db").exists()
+        return self._writing is not None or (self.state / "ledger.db").exists()
 
     async def start(self) -> None:
         """Where there is a ledger, settle what an earlier controller left. To be awaited before any door
         opens; a ledger that cannot be used is said in the log, and no effect is served.
         """
-        if (self._state / "ledger.db").exists():
+        if (self.state / "ledger.db").exists():
             try:
                 await self.writing()
             except OSError as error:
@@ -127,8 +127,8 @@ class LedgerEffects:
         return self._writing
 
     async def _opened(self) -> Writing:
-        self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        writing = Writing(await asyncio.to_thread(Ledger.at, self._state), self._now)
+        self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        writing = Writing(await asyncio.to_thread(Ledger.at, self.state), self._now)
         left = await writing.run(self._settle_left) if self._owns else []
         for one in left:
             what = f"{one.tool} of binding {one.execution.binding}"

@@ -9,23 +9,27 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from reconciler.attempts import identities
+import orjson
+
+from reconciler.attempts import identities, parcels
 from reconciler.attempts.happenings import Collected
 from reconciler.attempts.holdings import NoRoomError, Reserve
 from reconciler.attempts.identities import Destination
 from reconciler.attempts.ledger import ConflictError, Ledger, OvertakenError, Prepared
 from reconciler.attempts.machine import ForbiddenError
+from reconciler.attempts.papers import Papers
 from reconciler.attempts.reconciling import By, Expired, FarEnd, Found, Reconciler, Sent, Unclear
 from reconciler.attempts.records import Ack, Attempt, Execution, Idempotency, Request, State
 from reconciler.attempts.relay import Relay
 from reconciler.attempts.writing import Writing
 from reconciler.control.effects import LedgerEffects, attempt_of
+from reconciler.control.staging import Staging
 from reconciler.model.calls import Refusal
 from reconciler.model.effects import CONFLICT, UNKNOWN, Intent
 from reconciler.model.jobs import JOB, JobSeen, Standing, What
@@ -54,11 +58,15 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A job as it will be sent: with what, which bytes (without a secret), by which key, until when."""
+    """A job as it will be sent: with what, which bytes (without a secret), by which key, until when.
+
+    Bytes in pieces are read in a thread, before the submit is answered. A result that has files is fetched
+    as a parcel (``attempts.parcels``): the answer is what it says, the files are by their properties.
+    """
 
     execution: Execution
     request: Request  # its ``sealed_ref`` is set by the keeper, its ``input_digest`` may be empty
-    sealed: bytes
+    sealed: bytes | Iterable[bytes]
     operation: str = ""
     idempotency: Idempotency = field(default_factory=Idempotency)
     deadline: float = 0.0
@@ -84,6 +92,10 @@ class Runners(Protocol):
         """For an attempt that was made once, also when its binding is gone or another instance serves."""
         ...
 
+    def progress(self, one: Attempt) -> float | None:
+        """How far it is at this moment, 0 to 1, where that is known without asking anybody."""
+        ...
+
 
 class NoRunners:
     """Where nobody does jobs."""
@@ -96,12 +108,18 @@ class NoRunners:
         """Nobody."""
         return None
 
+    def progress(self, one: Attempt) -> float | None:
+        """Nobody knows."""
+        return None
+
 
 class LedgerJobs:
     """The jobs of one controller. All methods are for the loop's own thread."""
 
     def __init__(self, effects: LedgerEffects, now: Callable[[], float], runners: Runners) -> None:
         """``effects`` has the ledger; ``runners`` says who does the jobs of an instance, None: nobody."""
+        self._staging = Staging(effects.state / "staging")
+        self.staging = self._staging.descriptors
         self._effects = effects
         self._now = now
         self._runners = runners
@@ -170,7 +188,12 @@ class LedgerJobs:
             return identities.idem_key(self._install, named, request_digest, to)
 
         draft = await runner.draft(Wish(intent, new.id, key))
+        outputs = [one.name for one in intent.tool.files if one.output]
+        places = {name: intent.arguments[name] for name in outputs if name in intent.arguments}
         await writing.seal(new.id, draft.sealed)
+        if places:
+            pieces = (orjson.dumps(places),)
+            await asyncio.to_thread(writing.papers.keep, "places", new.id, pieces)
         request = replace(draft.request, sealed_ref=new.id, input_digest=new.request.input_digest)
         kept = replace(
             new,
@@ -188,24 +211,43 @@ class LedgerJobs:
         writing = await self._effects.writing()
         handle, agent, now = str(intent.arguments[JOB]), intent.agent, self._now()
 
-        def look(ledger: Ledger) -> tuple[Attempt, bytes] | None:
+        def look(ledger: Ledger) -> Attempt | None:
             one = ledger.by_handle(handle, agent)
             if one is None or one.interface != str(intent.route.interface):
                 return None
             if what == "cancel" and not one.is_over:
                 one = ledger.ask_cancel(one.id, agent, now)
-            found = b""
-            if what == "result" and one.state is State.SUCCEEDED:
-                found = ledger.papers.read("results", one.ended.result_ref)
+            has_it = what == "result" and not ledger.papers.has("places", one.id)
+            if one.state is State.SUCCEEDED and (what == "kept" or has_it):
                 with suppress(OvertakenError, ForbiddenError):
                     one = ledger.apply(one, now, Collected())
-            return one, found
+            return one
 
-        looked = await writing.run(look)
-        if looked is None:
+        one = await writing.run(look)
+        if one is None:
             return _NOT_YOURS
         self._effects.recount()
-        return replace(_seen(looked[0]), structured=looked[1])
+        seen = _seen(one)
+        if seen.state == "working":
+            live = self._runners.progress(one)
+            return seen if live is None else replace(seen, progress=live)
+        if seen.state != "succeeded" or what not in ("result", "files"):
+            return seen
+        return await asyncio.to_thread(self._result, seen, one, writing.papers, intent.handed)
+
+    def _result(
+        self, seen: JobSeen, one: Attempt, papers: Papers, wanted: Mapping[str, Any]
+    ) -> JobSeen | Refusal:
+        """What came of it; the files that are ``wanted`` are laid out in the staging folder."""
+        parcel = parcels.opened(papers.path("results", one.ended.result_ref))
+        for name, value in wanted.items():
+            if name not in parcel.files:
+                return Refusal("unavailable", f"there is no file of {name} in the result")
+            self._staging.lay(str(value["blob"]), parcel.pieces(name))
+        places: dict[str, str] = {}
+        if not one.ended.collected_at and papers.has("places", one.id):
+            places = orjson.loads(papers.read("places", one.id))
+        return replace(seen, structured=orjson.dumps(parcel.said), files=places)
 
 
 _NOT_YOURS = Refusal("refused", "there is no such job of this agent")
@@ -221,6 +263,7 @@ def _prepared(ledger: Ledger, *, new: Attempt, reserve: tuple[Reserve, ...], now
         if not made:
             with suppress(OSError):
                 ledger.papers.drop("sealed", new.request.sealed_ref)
+                ledger.papers.drop("places", new.id)
     return found
 
 

@@ -6,7 +6,7 @@ unknown. What may have happened is never sent again by us. An agent reads ``outc
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from reconciler.model.calls import Refusal
@@ -23,7 +23,9 @@ Effect = Literal["happened", "none", "unknown"]
 class Intent:
     """A call that is about to have an effect: who wants what of whom.
 
-    ``arguments`` are as the agent gave them, ``files`` what they named: property, bytes, sha256.
+    ``arguments`` are as the agent gave them, ``files`` what they named: property, bytes, sha256. Of a job,
+    ``handed`` is what a connector reads in the place of the files: each with its ``name`` and ``blob``, a
+    file in the staging folder.
     """
 
     agent: str
@@ -33,6 +35,7 @@ class Intent:
     arguments: Mapping[str, Any]
     files: tuple[tuple[str, int, str], ...]
     timeout_s: float
+    handed: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ connector hears of them. A handle is its agent's, in whatever session; to anybod
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from reconciler.model.calls import Refusal
@@ -15,7 +15,8 @@ from reconciler.model.effects import Intent
 
 NOT_READY, CANCELLED = "not_ready", "cancelled"  # errors that an interface with a job lists, with UNKNOWN
 JOB = "job"  # the field that holds a handle
-What = Literal["job", "status", "result", "cancel"]
+# ``files`` and ``kept`` are the router's own: lay the result's files out, and: the agent has them.
+What = Literal["job", "status", "result", "cancel", "files", "kept"]
 Standing = Literal["working", "succeeded", "failed", "cancelled", "unknown"]
 
 _HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
@@ -64,16 +65,21 @@ def bare(schema: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class AskJob:
-    """A step of a call's law: submit a job, or ask about one. Reply: JobSeen or Refusal."""
+    """A step of a call's law: submit a job, or ask about one. Reply: JobSeen or Refusal.
+
+    ``handed`` is what stands in the place of its files, by property, and lies in the staging folders.
+    """
 
     what: What
     arguments: Mapping[str, Any]
+    handed: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
     """How a job stands. ``error`` is the interface's code of one that failed; ``structured`` is the answer
-    of one that succeeded, where it was asked for.
+    of one that succeeded, where it was asked for; ``files`` its output files that the agent does not have
+    yet: property, and the path that was asked for.
     """
 
     attempt: str
@@ -82,6 +88,7 @@ class JobSeen:
     progress: float | None = None
     error: str = ""
     structured: bytes = b""
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class Jobs(Protocol):
@@ -91,6 +98,10 @@ class Jobs(Protocol):
         """Submit what ``intent`` wants, or ask about the job that its arguments name."""
         ...
 
+    def staging(self) -> tuple[int, int]:
+        """Descriptors of the folders that a job's files go through, in and out. Raises OSError."""
+        ...
+
 
 class NoJobs:
     """Where nobody does jobs."""
@@ -98,3 +109,7 @@ class NoJobs:
     def ask(self, what: What, intent: Intent, heard: Callable[[JobSeen | Refusal], None]) -> None:
         """Refuse."""
         heard(Refusal("unavailable", "nobody here does jobs"))
+
+    def staging(self) -> tuple[int, int]:
+        """There are none."""
+        raise FileNotFoundError("nobody here does jobs")

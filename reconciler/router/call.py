@@ -20,6 +20,7 @@ from reconciler.model.contract import COMPANIONS, MODEL, NOT_A_FIELD, Contract, 
 from reconciler.model.effects import CONFLICT, UNKNOWN, Ending, Known
 from reconciler.model.entries import AWAITS, DENIED, UNASKED, Policed
 from reconciler.model.entries import Files as Decided
+from reconciler.model.jobs import AskJob
 from reconciler.model.routes import Route
 from reconciler.router import joblaw
 from reconciler.router.steps import (
@@ -84,8 +85,7 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
         arguments = {**arguments, MODEL: route.models[0]}
     usage.made += 1
     if tool.kind != "call":
-        told = yield from joblaw.served(route.contract, tool, arguments)
-        return judged(route.contract, tool, told) if isinstance(told, Result) else told
+        return (yield from _of_a_job(route.contract, tool, arguments, usage))
     if tool.effect != "none" and (joined := (yield Join(arguments))) is not None:
         # A deadline: of the other one nobody knows in time.
         late = isinstance(joined, Refusal)
@@ -149,6 +149,46 @@ def _nearest(tool: Tool, arguments: Mapping[str, Any], fault: str) -> str:
     return ""
 
 
+def _of_a_job(
+    contract: Contract, tool: Tool, given: dict[str, Any], usage: Usage
+) -> Generator[Step, Any, Outcome]:
+    """A call of a job's four tools. What it is submitted with is copied before it is kept, and the files of
+    its result are put in place when that is asked for.
+    """
+    asked = AskJob(tool.kind, given)  # type: ignore[arg-type]
+    if tool.kind == "job" and (tool.files or usage.policed.on):
+        handed = yield from _handed(contract, tool, given, usage)
+        if isinstance(handed, Refused):
+            return handed
+        asked = AskJob("job", given, {name: handed[name] for name in handed if handed[name] != given[name]})
+    told = yield from joblaw.served(contract, asked)
+    if not isinstance(told, Result):
+        return told
+    outcome = judged(contract, tool, told)
+    if isinstance(outcome, Answer) and told.files:
+        failed = yield from _delivered(contract, given, told.files)
+        return failed or outcome
+    return outcome
+
+
+def _delivered(
+    contract: Contract, given: dict[str, Any], wanted: Mapping[str, str]
+) -> Generator[Step, Any, Refused | None]:
+    """The files of a job's result, each to the path that was asked for at its submit; why not, or None."""
+    refusal: Refusal | None = yield Look({}, wanted, contract.spec.limits.max_file_bytes)
+    if refusal is not None:
+        return _own(contract, refusal)
+    handed = yield HandOver(staged=True)
+    laid = handed if isinstance(handed, Refusal) else (yield AskJob("files", given, handed))
+    if isinstance(laid, Refusal):
+        return _own(contract, laid)
+    refusal = yield Place({name: handed[name]["blob"] for name in wanted})
+    if refusal is not None:
+        return _own(contract, refusal, large="unavailable")
+    yield AskJob("kept", given)
+    return None
+
+
 def _in_full(
     contract: Contract, tool: Tool, given: dict[str, Any], usage: Usage
 ) -> Generator[Step, Any, Outcome]:
@@ -189,7 +229,8 @@ def _handed(
         return decided
     if not (inputs or outputs):
         return given
-    handed = yield HandOver(tool.effect != "none" or decided is not None, decided)
+    hashed = tool.effect != "none" or decided is not None
+    handed = yield HandOver(hashed, decided, staged=tool.kind == "job")
     return _own(contract, handed) if isinstance(handed, Refusal) else {**given, **handed}
 
 

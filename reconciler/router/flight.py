@@ -23,7 +23,7 @@ from reconciler.router import answers, mcp
 from reconciler.router.call import Usage, serve
 from reconciler.router.entering import LetIn
 from reconciler.router.guard import Guard
-from reconciler.router.handoff import HandOff, outcome_of
+from reconciler.router.handoff import HandOff, is_held, outcome_of
 from reconciler.router.kept import Kept, ask_job
 from reconciler.router.parties import NOBODY, Client
 from reconciler.router.steps import (
@@ -50,12 +50,11 @@ _THREADS = 4  # for files: reading and hashing keep two cores busy
 T = TypeVar("T")
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
-
 _SETTLE_S = 60.0  # a record waits so long for the hashes of its files: a lost file system holds a thread up
 _CLOSE_S = 5.0  # the same while a door closes
 Handed = HandOff | tuple[()]  # the files that went over, if any: hashed by the time that the record is made
-# What a record is made of later, with others: the desk, the call's name and tool, code, times, sizes, files
-# diagnostic, trace and attempt. One of these is made for every call: never its payload.
+# What a record is made of later: desk, the call's name and tool, code, times, sizes, files, diagnostic, trace
+# and attempt. One of these is made for every call: never its payload.
 Note = tuple["Desk", str, str, str, tuple[float, float], tuple[int, int], Handed, str, str, str]
 
 
@@ -164,7 +163,7 @@ class Exchange:
         clock = self.clock()
         past = self.now() - clock
         if any(note[6] for note in notes):
-            held = [_is_held(note) and clock - note[4][1] < _SETTLE_S for note in notes]
+            held = [is_held(note[6]) and clock - note[4][1] < _SETTLE_S for note in notes]
             self.notes = list(compress(notes, held))
             notes = [note for note, late in zip(notes, held, strict=True) if not late]
         if self.notes:
@@ -274,6 +273,8 @@ class Flight:
         match step:
             case Send():
                 desk.exchange.dispatch.open_lane(desk.route.instance, self._lane_came)
+            case HandOver(staged=True):
+                self._stage(step)
             case HandOver() | Begin():
                 lane = self._lane or desk.exchange.dispatch.lane(desk.route.instance)
                 if lane is None:
@@ -403,14 +404,25 @@ class Flight:
         self._need_kept().begin(self._intent(step.arguments))
 
     def _hand_over(self, lane: Lane, step: HandOver) -> None:
-        handoff = self._need_handoff()
         try:
-            handoff.attach(lane.inbox, lane.outbox)
+            self._need_handoff().attach(lane.inbox, lane.outbox)
         except OSError:
             self.go_on(Refusal("unavailable", "the connector ended before its files were handed over"))
             return
         self._lane = self._held = lane
         lane.hold()
+        self._fill(step)
+
+    def _stage(self, step: HandOver) -> None:
+        try:
+            self._need_handoff().attach(*self._desk.exchange.jobs.staging())
+        except OSError as error:
+            self.go_on(Refusal("unavailable", f"the job's files cannot be kept: {error.strerror}"))
+            return
+        self._fill(step)
+
+    def _fill(self, step: HandOver) -> None:
+        handoff = self._need_handoff()
         if step.hashed:
             self._in_thread(handoff.fill_hashed, step.decided)
         else:
@@ -486,9 +498,3 @@ def _need(found: T | None, fault: str) -> T:
     if found is None:
         raise Bug(fault)
     return found
-
-
-def _is_held(note: Note) -> bool:
-    """Whether a call's files are still being hashed."""
-    files = note[6]
-    return isinstance(files, HandOff) and not files.settled.done()

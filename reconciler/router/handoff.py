@@ -168,6 +168,11 @@ def _suffix(name: str) -> str:
     return ending if ending[1:].isalnum() and ending.isascii() and len(ending) <= 9 else ""
 
 
+def is_held(files: object) -> bool:
+    """Whether a call's files are still being hashed."""
+    return isinstance(files, HandOff) and not files.settled.done()
+
+
 def outcome_of(work: Callable[..., object], args: tuple[object, ...]) -> object:
     """Run in a thread; a denial is a reply like any other."""
     try:

@@ -4,24 +4,24 @@ A job that was submitted is durable before the agent has its handle. A result is
 checked like any other; until there is one the agent reads ``not_ready``, and how it ended otherwise after.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any
 
 import orjson
 
 from reconciler.model.calls import Refusal, Result
-from reconciler.model.contract import Contract, Tool
+from reconciler.model.contract import Contract
 from reconciler.model.effects import UNKNOWN
 from reconciler.model.jobs import CANCELLED, NOT_READY, AskJob, JobSeen
 from reconciler.router.steps import Answer, Outcome, Refused
 
 
-def served(
-    contract: Contract, tool: Tool, arguments: Mapping[str, Any]
-) -> Generator[AskJob, JobSeen | Refusal, Outcome | Result]:
-    """One call of such a tool; a Result is still to be judged by the contract."""
-    what: Any = tool.kind
-    seen = yield AskJob(what, arguments)
+def served(contract: Contract, asked: AskJob) -> Generator[AskJob, JobSeen | Refusal, Outcome | Result]:
+    """One call of such a tool; a Result is still to be judged by the contract. Its ``files`` are those that
+    are to be put in place: property, and path.
+    """
+    what = asked.what
+    seen = yield asked
     if isinstance(seen, Refusal):
         return Refused(seen.code, diagnostic=seen.diagnostic)
     if what == "result":
@@ -40,7 +40,7 @@ def _result(contract: Contract, seen: JobSeen) -> Outcome | Result:
                 structured = orjson.loads(seen.structured)
             except orjson.JSONDecodeError:
                 return Refused("unavailable", diagnostic="the kept result is no JSON")
-            return Result(structured, {})
+            return Result(structured, seen.files)
         case "working":
             return Refused(NOT_READY)
         case "cancelled":

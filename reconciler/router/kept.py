@@ -5,6 +5,7 @@ that was kept for a call which is not sent any more is settled as that.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from reconciler.model.calls import Refusal
@@ -56,7 +57,7 @@ def ask_job(flight: Asker, jobs: Jobs, step: AskJob, intent: Intent) -> None:
         if not flight.over and flight.waits_for(AskJob):
             flight.go_on(seen)
 
-    jobs.ask(step.what, intent, heard)
+    jobs.ask(step.what, replace(intent, handed=step.handed), heard)
 
 
 class Kept:

@@ -43,11 +43,12 @@ class Enter:
 class HandOver:
     """Copy the looked-at inputs to the connector. Reply: what stands in their place, by property.
     ``hashed``: they are hashed by then, not after the call. ``decided``: what they have to be, where that was
-    decided on.
+    decided on. ``staged``: to the staging folders of jobs, not to a connector.
     """
 
     hashed: bool = False
     decided: tuple[tuple[str, int, str], ...] | None = None
+    staged: bool = False
 
 
 @dataclass(slots=True)

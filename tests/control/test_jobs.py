@@ -62,6 +62,9 @@ class Studio:
     def behind(self, one: Attempt) -> Runner | None:
         return self
 
+    def progress(self, one: Attempt) -> float | None:
+        return None
+
     async def draft(self, wish: Wish) -> Draft:
         text = wish.intent.arguments["text"]
         if text == "bad":
