@@ -4,6 +4,9 @@ One Unix socket in the run folder, for the same user alone (folder 0700, peer ch
 what one refuses is a ``Refused`` and becomes a JSON-RPC error whose message people read. A fault in a
 method is
 told in one sentence and logged with its traceback; the connection and the controller live on.
+
+A method may tell its caller how it goes before it answers (``Caller.tell``: ``notifications/progress`` lines
+with the request's id); one that is ``Attended`` ends when its caller leaves.
 """
 
 import asyncio
@@ -21,7 +24,7 @@ import orjson
 from reconciler.control import processes
 
 _LOG = logging.getLogger("handler.control")
-_MAX_LINE = 4 * 2**20  # a plan of ten thousand changes fits; garbage without a newline does not grow
+_MAX_LINE = 24 * 2**20  # a conversation with pictures fits; garbage without a newline does not grow
 _REFUSED = -31000  # our own code: outside the range that JSON-RPC reserves
 
 
@@ -29,14 +32,32 @@ class Refused(Exception):  # noqa: N818 - a verdict, not a fault
     """A request that is understood and denied; the text says why and what to do."""
 
 
+async def _nobody(told: Mapping[str, Any]) -> None:
+    """Tell a caller that hears nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the process at the other end."""
+    """Who asks: the process at the other end. ``tell`` sends it one line about the request before its answer,
+    and waits while it reads slowly; ConnectionError once it left.
+    """
 
     process: processes.Process
+    tell: Callable[[Mapping[str, Any]], Awaitable[None]] = _nobody
 
 
 Method = Callable[[Mapping[str, Any], Caller], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """A method that nobody wants any more once its caller left: it is cancelled then."""
+
+    method: Method
+
+    async def __call__(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """What the method answers."""
+        return await self.method(params, caller)
 
 
 async def listen(path: Path, methods: Mapping[str, Method]) -> asyncio.Server:
@@ -107,25 +128,77 @@ def _bound(path: Path) -> socket.socket:
 async def _serve(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, methods: Mapping[str, Method]
 ) -> None:
-    caller = _caller(writer.get_extra_info("socket"))
-    if caller is None:
+    process = _process(writer.get_extra_info("socket"))
+    if process is None:
         return
-    while line := await reader.readline():
-        answer = await _answer(line, methods, caller)
+    line = await reader.readline()
+    while line:
+        request = _request(line, methods)
+        following: asyncio.Future[bytes] | None = None
+        if isinstance(request, dict):
+            answer = request
+        else:
+            caller = Caller(process, _teller(writer, request))
+            if isinstance(request.method, Attended):
+                following = asyncio.ensure_future(reader.readline())
+            answer = await _answer_to(request, caller, following)
         writer.write(orjson.dumps(answer) + b"\n")
         await writer.drain()
+        line = await (following or reader.readline())
 
 
-def _caller(sock: socket.socket) -> Caller | None:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    number: object
+    name: str
+    method: Method
+    params: Mapping[str, Any]
+
+
+def _teller(
+    writer: asyncio.StreamWriter, request: _Request
+) -> Callable[[Mapping[str, Any]], Awaitable[None]]:
+    async def tell(told: Mapping[str, Any]) -> None:
+        note = {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"id": request.number, **told},
+        }
+        writer.write(orjson.dumps(note) + b"\n")
+        await writer.drain()
+
+    return tell
+
+
+async def _answer_to(
+    request: _Request, caller: Caller, following: asyncio.Future[bytes] | None
+) -> dict[str, Any]:
+    """The answer; with the line that follows on the connection, ConnectionError where there is none before."""
+    if following is None:
+        return await _answer(request, caller)
+    work = asyncio.ensure_future(_answer(request, caller))
+    try:
+        await asyncio.wait((work, following), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done() and not following.result():
+            raise ConnectionResetError("the caller left")
+        return await work
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+
+def _process(sock: socket.socket) -> processes.Process | None:
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", raw)
     if uid != os.geteuid():
         _LOG.warning("refused a control connection of uid %d", uid)
         return None
-    return Caller(processes.Process(pid, processes.start_time(pid) or 0))
+    return processes.Process(pid, processes.start_time(pid) or 0)
 
 
-async def _answer(line: bytes, methods: Mapping[str, Method], caller: Caller) -> dict[str, Any]:
+def _request(line: bytes, methods: Mapping[str, Method]) -> _Request | dict[str, Any]:
+    """The request of a line, or the answer that says what is wrong with it."""
     try:
         request = orjson.loads(line)
         method, number = request["method"], request["id"]
@@ -136,12 +209,17 @@ async def _answer(line: bytes, methods: Mapping[str, Method], caller: Caller) ->
         return _error(None, -32600, "a request has method, id and params")
     if not isinstance(method, str) or method not in methods:
         return _error(number, -32601, f"the controller has no method {str(method)[:40]!r}")
+    return _Request(number, method, methods[method], params)
+
+
+async def _answer(request: _Request, caller: Caller) -> dict[str, Any]:
+    number = request.number
     try:
-        return {"jsonrpc": "2.0", "id": number, "result": await methods[method](params, caller)}
+        return {"jsonrpc": "2.0", "id": number, "result": await request.method(request.params, caller)}
     except Refused as refusal:
         return _error(number, _REFUSED, str(refusal))
     except Exception:  # noqa: BLE001 - one broken request must not end the controller
-        _LOG.exception("control method %s broke", method)
+        _LOG.exception("control method %s broke", request.name)
         return _error(number, -32603, "the controller met a fault of its own; its log has the details")
 
 

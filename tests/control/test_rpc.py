@@ -71,3 +71,52 @@ def test_a_dead_socket_is_replaced(tmp_path: Path) -> None:
         dead.bind(str(path))
     assert path.is_socket()
     assert _with_server(path, b'{"id":1,"method":"echo"}')[0]["id"] == 1
+
+
+def test_a_method_tells_how_it_goes_before_it_answers(tmp_path: Path) -> None:
+    async def counting(params: Mapping[str, Any], caller: rpc.Caller) -> Any:
+        for number in range(3):
+            await caller.tell({"piece": number})
+        return {"told": 3}
+
+    async def go() -> list[dict[str, Any]]:
+        server = await rpc.listen(tmp_path / "c.sock", {"count": rpc.Attended(counting), "echo": _echo})
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "c.sock"))
+        try:
+            writer.write(
+                b'{"jsonrpc":"2.0","id":7,"method":"count"}\n{"jsonrpc":"2.0","id":8,"method":"echo"}\n'
+            )
+            lines = [json.loads(await asyncio.wait_for(reader.readline(), 30)) for _ in range(5)]
+            writer.write(b'{"jsonrpc":"2.0","id":9,"method":"count"}\n')
+            return lines + [json.loads(await asyncio.wait_for(reader.readline(), 30)) for _ in range(4)]
+        finally:
+            writer.close()
+            server.close()
+
+    lines = asyncio.run(go())
+    assert [one.get("method") for one in lines[:3]] == ["notifications/progress"] * 3
+    assert [one["params"] for one in lines[:3]] == [{"id": 7, "piece": number} for number in range(3)]
+    assert [one.get("id") for one in lines[3:]] == [7, 8, None, None, None, 9]
+    assert lines[3]["result"] == {"told": 3}
+
+
+def test_what_nobody_waits_for_any_more_ends_where_it_is_attended(tmp_path: Path) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def lasting(params: Mapping[str, Any], caller: rpc.Caller) -> Any:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def go() -> None:
+        server = await rpc.listen(tmp_path / "c.sock", {"last": rpc.Attended(lasting)})
+        _, writer = await asyncio.open_unix_connection(str(tmp_path / "c.sock"))
+        writer.write(b'{"jsonrpc":"2.0","id":1,"method":"last"}\n')
+        await asyncio.wait_for(begun.wait(), 30)
+        writer.close()
+        await asyncio.wait_for(ended.wait(), 30)
+        server.close()
+
+    asyncio.run(go())
