@@ -173,7 +173,7 @@ def _teller(
 async def _answer_to(
     request: _Request, caller: Caller, following: asyncio.Future[bytes] | None
 ) -> dict[str, Any]:
-    """The answer; with the line that follows on the connection, ConnectionError where there is none before."""
+    """The answer; with the line that follows on the connection, ConnectionError where none is before."""
     if following is None:
         return await _answer(request, caller)
     work = asyncio.ensure_future(_answer(request, caller))
