@@ -18,6 +18,7 @@ from reconciler.admission import connectors
 from reconciler.admission.view import inside
 from reconciler.model.chain import Chain
 from reconciler.model.inventory import Layer, Resource
+from reconciler.model.jobs import companions
 from reconciler.model.names import Kind
 from reconciler.model.problems import Path, Problem, Severity, Span
 from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Project, Record
@@ -77,14 +78,18 @@ def needed(resource: Resource[Record], tools: Collection[str] | None = None) -> 
     return tuple(
         absence.word
         for absence in absences(resource)
-        if absence.needed and (tools is None or absence.path[0] != "operations" or absence.path[1] in tools)
+        if absence.needed
+        and (tools is None or absence.path[0] != "operations" or not _rest_on(absence).isdisjoint(tools))
     )
 
 
 def served_tools(interface: Resource[Interface]) -> tuple[str, ...]:
     """The tools of a version that this release can serve, in its order; () when it can serve none."""
     unbuilt = {
-        absence.path[1] for absence in _of_interface(interface.spec) if absence.path[0] == "operations"
+        tool
+        for absence in _of_interface(interface.spec)
+        if absence.path[0] == "operations"
+        for tool in _rest_on(absence)
     }
     if needed(interface, ()):
         return ()
@@ -127,6 +132,12 @@ def warnings(resource: Resource[Record]) -> Iterator[Problem]:
             about=resource.ref,
             reason="NotBuilt",
         )
+
+
+def _rest_on(absence: Absence) -> set[str]:
+    """The tools that an operation which is not built takes with it: its own, and what asks about a job."""
+    tool = str(absence.path[1])
+    return {tool, *companions(tool).values()}
 
 
 def _of_interface(spec: Interface) -> Iterator[Absence]:

@@ -10,6 +10,9 @@ from pydantic import Field
 
 from reconciler.config.objectfile import Document
 
+Scalar = str | int | float | bool | None
+Told = Scalar | list[str] | dict[str, Scalar]
+
 
 class JobEvent(Document):
     """One thing that happened to an attempt."""
@@ -24,7 +27,7 @@ class JobEvent(Document):
     """The state after it."""
     actor: str
     """Who said so: a controller's run, an agent's name, a person."""
-    evidence: dict[str, object]
+    evidence: dict[str, Told]
     """What was told of it; never a payload."""
 
 

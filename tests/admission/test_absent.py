@@ -1,22 +1,32 @@
 """What is not built yet is accepted, said, and never served as if it were."""
 
-import json
-
 import pytest
 
+from reconciler.model.jobs import SCHEMAS, companions
 from reconciler.model.names import Kind, ObjectRef
 from tests.admission import build, test_profiles
 from tests.admission.build import agent, binding, connector, interface
 
 AGENT = agent("a", 'services = { ocr = "b" }\n')
+JOB = {"job": "ocr_keep_submit", **companions("ocr_keep_submit")}
 
 
-def op(text: str) -> build.Files:
-    """A locked version of ``ocr`` whose ``interface.toml`` says more."""
-    files = interface()
+def jobs(beside: str = "") -> build.Files:
+    """A locked version of ``ocr`` whose tools are a job and what asks about it, and one more."""
+    plain = build.tool("ocr_extract") | {"annotations": {"readOnlyHint": False}}
+    tools = [plain | {"name": beside}] if beside else []
+    for kind, name in JOB.items():
+        sides = zip(("inputSchema", "outputSchema"), SCHEMAS[kind], strict=True)
+        tools.append(plain | {"name": name} | {side: it for side, it in sides if it is not None})
+    files = interface(tools=tools)
     files["interfaces/ocr/v1/interface.toml"] = (
-        str(files["interfaces/ocr/v1/interface.toml"]) + 'outcome_unknown = "it may have happened"\n' + text
+        str(files["interfaces/ocr/v1/interface.toml"])
+        + 'not_ready = "later"\ncancelled = "it was stopped"\noutcome_unknown = "it may have happened"\n'
+        + '[operations.ocr_keep_submit]\nkind = "job"\n'
     )
+    suite = "interfaces/ocr/v1/conformance/cases.toml"
+    cases = build.CASES.replace("rejects a zip", "{tool}")
+    files[suite] = "".join(cases.format(tool=str(one["name"])) for one in tools)
     return files
 
 
@@ -41,9 +51,9 @@ NEEDED = [
     (test_profiles.SPOKEN, "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (
-        op('[operations.ocr_extract]\nkind = "job"\n') | bound(),
+        jobs() | bound(),
         "interface/ocr/v1",
-        "operations.ocr_extract.kind",
+        "operations.ocr_keep_submit.kind",
     ),
     (
         {
@@ -192,16 +202,12 @@ def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_noth
 
 def mixed(services: str) -> build.Files:
     """An interface with a tool that is a job beside one that is a call, and an agent of it."""
-    tools = [build.tool("ocr_extract"), build.tool("ocr_keep")]
-    files = interface(tools=tools) | connector("c", "ocr/v1") | binding("b", "c")
-    path, suite = "interfaces/ocr/v1/interface.toml", "interfaces/ocr/v1/conformance/cases.toml"
-    files[suite] = str(files[suite]) + build.CASES.format(tool="ocr_keep").replace(
-        'name = "', 'name = "keep '
+    return (
+        jobs("ocr_extract")
+        | connector("c", "ocr/v1")
+        | binding("b", "c")
+        | agent("a", f"services.ocr = {services}\n")
     )
-    tools[1]["annotations"] = {"readOnlyHint": False}
-    files |= {"interfaces/ocr/v1/tools.json": json.dumps(tools)}
-    more = 'outcome_unknown = "it may have happened"\n[operations.ocr_keep]\nkind = "job"\n'
-    return files | {path: str(files[path]) + more} | agent("a", f"services.ocr = {services}\n")
 
 
 @pytest.mark.parametrize(
@@ -210,8 +216,9 @@ def mixed(services: str) -> build.Files:
         ('{ binding = "b", tools = ["ocr_extract"] }', True),
         ('"b"', False),
         ('{ binding = "b" }', False),
-        ('{ binding = "b", version = 1, tools = ["ocr_extract", "ocr_keep"] }', False),
-        ('{ binding = "b", tools = ["ocr_keep"] }', False),
+        ('{ binding = "b", version = 1, tools = ["ocr_extract", "ocr_keep_submit"] }', False),
+        ('{ binding = "b", tools = ["ocr_keep_submit"] }', False),
+        ('{ binding = "b", tools = ["ocr_keep_status"] }', False),
     ],
 )
 def test_of_an_interface_with_jobs_the_rest_is_served_to_who_selects_only_that(
@@ -219,7 +226,7 @@ def test_of_an_interface_with_jobs_the_rest_is_served_to_who_selects_only_that(
 ) -> None:
     admission = build.judge(mixed(services), lock=("ocr/v1",))
     ref = ObjectRef(Kind.INTERFACE, "ocr/v1")
-    assert admission.absent[ref] == ("operations.ocr_keep.kind",)  # the condition says so all the same
+    assert admission.absent[ref] == ("operations.ocr_keep_submit.kind",)  # the condition says so all the same
     assert ref not in admission.unusable
     if served:
         assert [one.tools for one in admission.selections["a"]] == [("ocr_extract",)]
@@ -228,7 +235,7 @@ def test_of_an_interface_with_jobs_the_rest_is_served_to_who_selects_only_that(
     problem = build.only(admission, "A223")
     assert problem.reason == "NotBuilt"
     assert problem.what == (
-        "interface/ocr/v1 cannot be served: operations.ocr_keep.kind is not built in this release"
+        "interface/ocr/v1 cannot be served: operations.ocr_keep_submit.kind is not built in this release"
     )
     version = "version = 1, " if "version" in services else ""
     assert problem.mend == f'write ocr = {{ binding = "b", {version}tools = ["ocr_extract"] }}'

@@ -34,7 +34,7 @@ def test_the_text_of_a_key_is_one_line_however_its_source_is_broken() -> None:
 
 
 def test_every_kind_and_every_document_has_a_schema() -> None:
-    names = ("lock", "status", "summary", "event", "diff", "capabilities", "evidence")
+    names = ("lock", "status", "summary", "event", "diff", "capabilities", "evidence", "jobs")
     others = {f"{name}.schema.json" for name in names}
     assert set(RENDERED) == WRITTEN_BY_PEOPLE | others
 

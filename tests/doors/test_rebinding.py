@@ -58,7 +58,7 @@ def test_the_long_form_and_the_projects_default_are_edited_where_they_belong(
     assert (config / "projects/paperwork.toml").read_bytes() == project
 
 
-@pytest.mark.parametrize("binding", ["ocr-othr", "", "../x", 'a"b', "reader"])
+@pytest.mark.parametrize("binding", ["ocr-othr", "../x", 'a"b', "reader"])
 def test_a_result_that_is_not_admitted_leaves_the_file_as_it_was(
     world: World, config: Path, binding: str
 ) -> None:
