@@ -75,7 +75,8 @@ class Approvals:
     ) -> Approval:  # fmt: skip
         """Ask, or join the same question; gives it as it stands after at most ``wait_s`` seconds: ``used``
         when a person agreed (and so nobody else may use it), unless there is nothing to use it for by then.
-        OSError where it cannot be written down.
+        Of several that wait for one yes, one has it; to the others it is ``denied``. OSError where it cannot
+        be written down.
         """
         one = self._same(mark) or self._begun(mark, about, until)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -92,16 +93,12 @@ class Approvals:
         found = self._all[one.id]
         if found.state == "approved" and still():
             return self._put(replace(found, state="used"))
-        return found
+        return replace(found, state="denied") if found.state == "used" else found
 
     def answer(self, number: str, by: str, *, agreed: bool) -> Approval:
         """A person's answer, once; raises Refused, and OSError where it cannot be written down."""
         self._sweep()
-        found = self._all.get(number) or next(
-            (one for one in self._all.values() if number and one.id.startswith(number)), None
-        )
-        if found is None:
-            raise Refused(f"there is no approval {number[:40]!r}")
+        found = self._meant(number)
         if found.state != "waiting":
             words = {
                 "expired": "its time is over: it counts as denied",
@@ -115,6 +112,17 @@ class Approvals:
             if not future.done():
                 future.set_result(agreed)
         return told
+
+    def _meant(self, number: str) -> Approval:
+        """The one question that a person named, by its number or how that begins. Raises Refused."""
+        if number in self._all:
+            return self._all[number]
+        found = [one for one in self._all.values() if number and one.id.startswith(number)]
+        if len(found) > 1:
+            raise Refused(f"{len(found)} approvals begin with {number[:40]!r}: write more of the number")
+        if not found:
+            raise Refused(f"there is no approval {number[:40]!r}: 'handler approve list' shows them")
+        return found[0]
 
     def _same(self, mark: str) -> Approval | None:
         self._sweep()
@@ -157,6 +165,18 @@ def stored(state: Path) -> list[Approval]:
     for path in sorted((state / FOLDER).glob("*.json")):
         with suppress(OSError, ValueError, TypeError):
             one = Approval(**orjson.loads(path.read_bytes()))
-            if one.state in get_args(State) and path.stem == one.id and isinstance(one.about, dict):
+            if path.stem == one.id and _is_whole(one):
                 found.append(one)
     return found
+
+
+def _is_whole(one: Approval) -> bool:
+    """Whether a file's values are what this program writes: by one of another kind nothing could be told."""
+    texts = (one.id, one.mark, one.by)
+    times = (one.at, one.until, one.answered)
+    return (
+        one.state in get_args(State)
+        and isinstance(one.about, dict)
+        and all(isinstance(text, str) for text in texts)
+        and all(isinstance(at, int | float) and not isinstance(at, bool) for at in times)
+    )

@@ -5,7 +5,7 @@ class only rises.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,7 @@ class Book:
         """``now`` is the wall clock in seconds since 1970. A file that is damaged raises ValueError."""
         self._marks_at, self._spent_at, self._now = state / _MARKS, state / _SPENT, now
         self._marks: dict[str, str] = {str(key): str(name) for key, name in _read(self._marks_at).items()}
-        kept = _read(self._spent_at)
-        self._day = str(kept.get("day", ""))
-        self._spent: dict[str, dict[str, int]] = {
-            str(rule): {str(currency): int(units) for currency, units in sums.items()}
-            for rule, sums in dict(kept.get("rules", {})).items()
-        }
+        self._day, self._spent = _sums(_read(self._spent_at))
 
     def mark(self, session: str) -> str:
         """The class of what a session has read, or ""."""
@@ -51,18 +46,25 @@ class Book:
 
     @property
     def spent(self) -> Spent:
-        """What each rule spent today (UTC), by currency. A clock that was set back begins no day anew."""
+        """What each rule spent today (UTC), by currency. A clock that was set back by a day at most begins no
+        day anew; a day further ahead was a clock's that jumped, and what was spent on it counts as of today:
+        else no day would have its sum again until then.
+        """
         today = self._today()
+        if self._day and (date.fromisoformat(self._day) - date.fromisoformat(today)).days > 1:
+            self._keep(today, self._spent)
         return self._spent if today <= self._day else {}
 
     def spend(self, rule: str, charge: Sum) -> None:
         """Count it."""
-        today = max(self._today(), self._day)
         spent = {name: dict(sums) for name, sums in self.spent.items()}
         sums = spent.setdefault(rule, {})
         sums[charge.currency] = sums.get(charge.currency, 0) + charge.units
-        write(self._spent_at, orjson.dumps({"day": today, "rules": spent}), durable=False)
-        self._day, self._spent = today, spent
+        self._keep(max(self._today(), self._day), spent)
+
+    def _keep(self, day: str, spent: dict[str, dict[str, int]]) -> None:
+        write(self._spent_at, orjson.dumps({"day": day, "rules": spent}), durable=False)
+        self._day, self._spent = day, spent
 
     def _today(self) -> str:
         return datetime.fromtimestamp(self._now(), UTC).date().isoformat()
@@ -76,3 +78,15 @@ def _read(path: Path) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{path.name} is damaged")
     return found
+
+
+def _sums(kept: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, int]]]:
+    """The day, and what each rule spent on it by currency. Raises ValueError."""
+    try:
+        day = str(kept.get("day", ""))
+        if day:
+            date.fromisoformat(day)
+        rules = kept.get("rules", {}).items()
+        return day, {rule: {name: int(units) for name, units in sums.items()} for rule, sums in rules}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"{_SPENT} is damaged") from None

@@ -55,6 +55,8 @@ class Permitting:
             return self._given(recipe, sealed, "", _TTL_S)
         try:
             entered = policing.entry(sending.entry)
+            if sending.entry and entered is None:  # of which class its data is, nobody can say any more
+                raise NotSent("denied", "the call that it serves does not run")
             said_class = policing.class_of(sending.session, sending.agent)
             case = Case(
                 binding=recipe.binding, interface=sending.interface, purpose=sending.purpose,
@@ -81,10 +83,11 @@ class Permitting:
                 policing.evidence.decided(policy, told)
             raise NotSent("denied", _words(said))
         if said.verdict == "ask" and not (entered and said.rule in entered.consented):
-            number, agreed = await policing.ask(policy, told, sending.wait_s, lambda: True)
-            if not agreed:
+            number, decision = await policing.ask(
+                policy, told, sending.wait_s, lambda: policing.stands(policy, told, entered)
+            )
+            if not decision:
                 raise NotSent("denied", f"approval {number} is not given ({said.rule})")
-            decision = number
         else:
             decision = policing.evidence.decided(policy, replace(told, ruled=replace(said, verdict="allow")))
         policing.charge(entered, said)

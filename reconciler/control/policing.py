@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from reconciler.admission.admit import Admission
 from reconciler.control.approvals import Approvals
 from reconciler.control.egressbook import Book
@@ -30,6 +32,7 @@ from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.policies import EgressPolicy
 from reconciler.model.recipes import Recipe
 from reconciler.model.resources import Agent, Binding, Connector, Interface
+from reconciler.model.routes import ScopeFolder
 from reconciler.router import scopes
 from reconciler.router.beneath import Denied
 
@@ -168,8 +171,8 @@ class Policing:
         return self._in(policy, entry)
 
     async def _consented(self, policy: Policy, entry: Entry, told: Told, wait_s: float) -> str | Refusal:
-        number, agreed = await self.ask(policy, told, wait_s, lambda: True)
-        if not agreed:
+        number, decision = await self.ask(policy, told, wait_s, lambda: self.stands(policy, told, entry))
+        if not decision:
             return Refusal("refused", f"approval {number} is not given ({told.ruled.rule})", AWAITS)
         entry.consented.add(told.ruled.rule)
         self.charge(entry, told.ruled)
@@ -190,7 +193,7 @@ class Policing:
             basis.append(("floor", floor))
         class_name = max((name for _, name in basis), key=policy.rank, default=policy.lowest)
         spec = entering.route.contract.spec
-        size = sum(size for _, size, _ in entering.files) + len(repr(entering.arguments))
+        size = sum(size for _, size, _ in entering.files) + len(orjson.dumps(entering.arguments))
         case = Case(
             binding=entering.route.binding, interface=str(entering.route.interface),
             purpose=spec.purpose or spec.name, origin="", agent=entering.agent, class_name=class_name,
@@ -251,12 +254,13 @@ class Policing:
         wait_s = told.ruled.timeout_s
         if entry is not None:
             wait_s = entry.until_s - asyncio.get_running_loop().time() - _MARGIN_S
-        still = (lambda: True) if entry is None else (lambda: entry.id in self._entries)
-        number, agreed = await self.ask(policy, told, wait_s, still)
-        if not agreed:
+
+        def still() -> bool:
+            return (entry is None or entry.id in self._entries) and self.stands(policy, told, entry)
+
+        number, decision = await self.ask(policy, told, wait_s, still)
+        if not decision:
             return Verdicted(go=False, why=f"approval {number} is not given ({told.ruled.rule})")
-        if self.policy is not policy:
-            return Verdicted(go=False, why="the policy changed while a person was asked")
         if entry is not None:
             self.charge(entry, told.ruled)
         return Verdicted(go=True)
@@ -292,16 +296,19 @@ class Policing:
         return self._entries.get(sink.entry) if sink is not None else None
 
     def _unattributed(self, policy: Policy, recipe: Recipe, call: str) -> list[Case]:
-        """What serves no call that entered: as each interface of its binding. A start, or a look whether
-        somebody answers, is of the highest class that the instance has at hand. A call that nobody decided on
-        (a shadow's copy, one that ran when the policy came) is of the highest class there is.
+        """What serves no call that entered: as each interface of its binding, and as each call that the
+        instance has at hand, since who does not say for which it is may have any of them in mind. A start, or
+        a look whether somebody answers, is of the highest class at hand. A call that nobody decided on (a
+        shadow's copy, one that ran when the policy came) is of the highest class there is.
         """
-        held = [one.case.class_name for one in self._entries.values() if one.instance == recipe.name]
-        class_name = max(policy.ranks if call else held, key=policy.rank, default=policy.lowest)
-        return [
+        held = [one.case for one in self._entries.values() if one.instance == recipe.name]
+        classes = policy.ranks if call else [one.class_name for one in held]
+        class_name = max(classes, key=policy.rank, default=policy.lowest)
+        offered = [
             Case(recipe.binding, version, purpose, "", class_name=class_name)
             for version, purpose in self._offers(recipe.binding)
-        ] or [Case(recipe.binding, "", "", "", class_name=class_name)]
+        ]
+        return [*held, *(offered or [Case(recipe.binding, "", "", "", class_name=class_name)])]
 
     def _offers(self, binding: str) -> Iterable[tuple[str, str]]:
         forms = self._admission.in_force if self._admission else {}
@@ -319,20 +326,26 @@ class Policing:
 
     async def ask(
         self, policy: Policy, told: Told, wait_s: float, still: Callable[[], bool]
-    ) -> tuple[str, bool]:
-        """Ask a person about exact bytes, once; the question's number, and whether they agreed in time."""
+    ) -> tuple[str, str]:
+        """Ask a person about exact bytes, once; the question's number, and the decision that it came to: ""
+        where they did not agree in time, or it cannot be used any more (``still``).
+        """
         mark = mark_of(policy, told)
         if (given := self.approvals.consent(mark)) is not None:
-            self.evidence.decided(policy, told, given)
-            return given.id, True
+            return given.id, self.evidence.decided(policy, told, given)
         until = self._now() + told.ruled.timeout_s
         about = self.evidence.about(policy, told)
         asked = self.approvals.asked(mark, about, until=until, wait_s=wait_s, still=still)
         self.evidence.pending(told)
         found = await asked
-        agreed = found.state == "used"
-        self.evidence.decided(policy, told, found)
-        return found.id, agreed
+        decision = self.evidence.decided(policy, told, found)
+        return found.id, decision if found.state == "used" else ""
+
+    def stands(self, policy: Policy, told: Told, entry: Entry | None) -> bool:
+        """Whether what was said before a person was asked holds still: the policy may be another by now, and
+        a day's sum may be used up.
+        """
+        return self.policy is policy and decide(policy, told.case, self.spent(entry)).verdict != "deny"
 
     def charge(self, entry: Entry | None, said: Ruled) -> None:
         """Count a call once by each rule that lets it go; what serves no call, each time."""
@@ -389,9 +402,16 @@ def _places(entering: Entering) -> list[Place]:
             folder, parts = scopes.within(entering.scope, path)
         except Denied:
             continue  # the router refuses it
-        within = "/".join(parts)
-        found.append(Place(f"{folder.path.rstrip('/')}/{within}", within))
+        found += places(entering.scope, "/".join((folder.path.rstrip("/"), *parts)))
     return found
+
+
+def places(scope: Iterable[ScopeFolder], path: str) -> list[Place]:
+    """A file as labels see it, below each folder of the scope that it lies in: one that is granted again as a
+    folder of its own is no less of a class for it, whichever way an agent writes its path.
+    """
+    roots = [f"{one.path.rstrip('/')}/" for one in scope]
+    return [Place(path, path.removeprefix(root)) for root in roots if path.startswith(root)]
 
 
 def _entry_digest(entering: Entering) -> str:

@@ -50,7 +50,8 @@ def show(settings: usage.Settings, number: str) -> int:
     basis = ", ".join(f"{each['label']} → {each['class']}" for each in one.about.get("classBasis", ()))
     rows += [(key, basis if key == "classBasis" else value) for key, value in one.about.items()]
     width = max(len(key) for key, _ in rows)
-    sys.stdout.write("".join(f"{key:<{width}}  {value}\n" for key, value in rows if value != ""))
+    told = (f"{key:<{width}}  {columns.shown(value)}\n" for key, value in rows if value != "")
+    sys.stdout.write("".join(told))
     return 0
 
 

@@ -67,6 +67,7 @@ class World:
     calls: dict[tuple[Any, int], Any] = field(default_factory=dict)
     kept: list[Decision] = field(default_factory=list)
     watched: list[bool] = field(default_factory=list)
+    scope: tuple[ScopeFolder, ...] = (ScopeFolder("/work"),)
     policing: Policing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +105,7 @@ class World:
         paths = (path,) if path else ()
         entering = Entering(
             "clerk", session, cast(Any, route), cast(Any, tool), more.get("arguments", {"a": 1}),
-            (ScopeFolder("/work"),), paths, tuple(("path", 5, "ab" * 32) for _ in paths),
+            self.scope, paths, tuple(("path", 5, "ab" * 32) for _ in paths),
             more.get("left_s", 20.0),
         )  # fmt: skip
         heard: asyncio.Future[str | Refusal] = asyncio.get_running_loop().create_future()

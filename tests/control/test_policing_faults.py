@@ -1,0 +1,196 @@
+"""What goes wrong while a policy is asked: several at once, slow people, clocks, files that are damaged."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reconciler.control.approvals import Approvals, Refused, stored
+from reconciler.control.egressbook import Book
+from reconciler.control.permitting import Permitting, Sending
+from reconciler.control.policing import places
+from reconciler.control.sending import NotSent
+from reconciler.egress.permits import Permits
+from reconciler.egress.policy import Sum
+from reconciler.model.routes import ScopeFolder
+from tests.control.test_policing import ALLOW, ASK, World, recipe, told
+from tests.control.test_sending import sealed_of
+
+DAY_S = 86_400.0
+BUDGET = '[[rule]]\nid = "asks"\neffect = "ask"\nask = { timeoutSeconds = 30 }\n'
+BUDGET += 'cost = { perCall = "EUR 1", perDay = "EUR 1" }\n'
+
+
+def test_one_yes_lets_one_of_two_equal_requests_go(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(ASK)
+        entry = await made.enter(recipe())
+        assert isinstance(entry, str)
+        both = [asyncio.create_task(made.request(recipe(), entry)) for _ in range(2)]
+        number = await made.waiting()
+        await asyncio.sleep(0)
+        made.policing.approvals.answer(number, "ada", agreed=True)
+        assert sorted(one.go for one in await asyncio.gather(*both)) == [False, True]
+
+    told(story)
+
+
+def test_an_answer_is_taken_for_one_question_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        book = Approvals(tmp_path, lambda: 100.0)
+        for number in ("ab01", "ab02"):
+            shape = {"id": number, "mark": number, "at": 1, "until": 900, "about": {}}
+            (tmp_path / "approvals").mkdir(exist_ok=True)
+            (tmp_path / "approvals" / f"{number}.json").write_text(json.dumps(shape))
+        book = Approvals(tmp_path, lambda: 100.0)
+        with pytest.raises(Refused, match="2 approvals begin with 'ab'"):
+            book.answer("ab", "ada", agreed=True)
+        with pytest.raises(Refused, match="no approval ''"):
+            book.answer("", "ada", agreed=True)
+        assert book.answer("ab02", "ada", agreed=True).id == "ab02"
+
+    told(story)
+
+
+@pytest.mark.parametrize("damage", [{"until": "soon"}, {"at": None}, {"by": 7}, {"about": []}, {"at": True}])
+def test_a_damaged_question_is_passed_over(tmp_path: Path, damage: dict[str, object]) -> None:
+    shape = {"id": "ab01", "mark": "m", "at": 1, "until": 900, "about": {}} | damage
+    (tmp_path / "approvals").mkdir()
+    (tmp_path / "approvals" / "ab01.json").write_text(json.dumps(shape))
+    assert stored(tmp_path) == []
+    assert Approvals(tmp_path, lambda: 100.0).listed() == []
+
+
+def test_who_does_not_say_for_which_call_is_bound_by_every_call_at_hand(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        far = recipe(egress=("api.example.com:443", "other.example.com:443"))
+        other = ALLOW.replace("goes", "more").replace("api.", "other.")
+        denied = '[[rule]]\nid = "not-clerk"\neffect = "deny"\nagents = ["clerk"]\n'
+        denied += 'origins = ["https://api.example.com:443"]\n'
+        made.follow(ALLOW + other + denied)
+        assert (await made.request(far)).go  # no call is at hand
+        entry = await made.enter(far)
+        assert isinstance(entry, str)
+        assert not (await made.request(far, entry)).go
+        assert not (await made.request(far)).go
+        made.policing.left(entry)
+        assert (await made.request(far)).go
+
+    told(story)
+
+
+def test_a_yes_under_a_policy_that_was_replaced_gives_no_permit_and_lets_no_call_in(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        giving = Permitting(made.policing, Permits(), lambda: made.now)
+        sending = Sending("ocr/v1", "ocr", "clerk", "s1", wait_s=20)
+        for asks in (
+            lambda: giving.permit(recipe(), sealed_of("https://api.example.com:443"), sending),
+            lambda: made.enter(recipe(gate=False)),
+        ):
+            made.follow(ASK)
+            asking = asyncio.create_task(asks())
+            number = await made.waiting()
+            made.follow("")  # denies whatever goes to another machine
+            made.policing.approvals.answer(number, "ada", agreed=True)
+            try:
+                assert not isinstance(await asking, str)
+            except NotSent as fault:
+                assert "is not given" in str(fault)
+
+    told(story)
+
+
+def test_two_that_a_person_agrees_to_do_not_spend_more_than_the_day_has(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(BUDGET)
+        entries = [await made.enter(recipe(), session=name) for name in ("s1", "s2")]
+        asking = [asyncio.create_task(made.request(recipe(), str(entry))) for entry in entries]
+        async with asyncio.timeout(30):
+            while len(made.policing.approvals.listed()) < len(asking):
+                await asyncio.sleep(0)
+        for one in made.policing.approvals.listed():
+            made.policing.approvals.answer(one.id, "ada", agreed=True)
+        assert sorted(one.go for one in await asyncio.gather(*asking)) == [False, True]
+
+    told(story)
+
+
+def test_a_permit_names_the_decision_that_is_kept_and_none_is_given_for_a_call_that_is_over(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(ASK)
+        giving = Permitting(made.policing, Permits(), lambda: made.now)
+        sending = Sending("ocr/v1", "ocr", "clerk", "s1", wait_s=20)
+        sealed = sealed_of("https://api.example.com:443")
+        asking = asyncio.create_task(giving.permit(recipe(), sealed, sending))
+        made.policing.approvals.answer(await made.waiting(), "ada", agreed=True)
+        assert (await asking).decision == made.kept[-1].id
+        made.follow(ALLOW)
+        with pytest.raises(NotSent, match="does not run"):
+            await giving.permit(recipe(), sealed, replace(sending, entry="gone"))
+
+    told(story)
+
+
+def test_a_file_is_of_its_class_however_its_path_is_written_and_granted(tmp_path: Path) -> None:
+    scope = (ScopeFolder("/work"), ScopeFolder("/work/clients"))
+    assert [one.within for one in places(scope, "/work/clients/a.pdf")] == ["clients/a.pdf", "a.pdf"]
+    assert [one.absolute for one in places((ScopeFolder("/"),), "/a")] == ["/a"]
+
+    async def story() -> None:
+        made = World(tmp_path)
+        made.scope = scope
+        made.follow(ALLOW)
+        for path in ("clients/a.pdf", "/work/clients/a.pdf"):
+            said = await made.enter(recipe(), path)
+            assert not isinstance(said, str), path
+
+    told(story)
+
+
+def test_arguments_count_by_their_bytes(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(ALLOW.replace("effect", "maxBytes = 300\neffect"))
+        assert isinstance(await made.enter(recipe(gate=False), arguments={"a": "x" * 200}), str)
+        said = await made.enter(recipe(gate=False), arguments={"a": "\N{GRINNING FACE}" * 200})
+        assert not isinstance(said, str)
+
+    told(story)
+
+
+def test_a_clock_that_jumped_ahead_does_not_use_up_the_days_until_then(tmp_path: Path) -> None:
+    now = 1_000_000.0
+    book = Book(tmp_path, lambda: now)
+    now += 10_000 * DAY_S
+    book.spend("goes", Sum("EUR", 5))
+    now -= 10_000 * DAY_S
+    assert Book(tmp_path, lambda: now).spent == {"goes": {"EUR": 5}}  # it was spent
+    now += DAY_S
+    assert Book(tmp_path, lambda: now).spent == {}
+    book = Book(tmp_path, lambda: now)
+    book.spend("goes", Sum("EUR", 7))
+    now -= DAY_S / 2
+    assert book.spent == {"goes": {"EUR": 7}}  # set back by less than a day: the same day
+
+
+@pytest.mark.parametrize("text", ['{"day": "soon"}', '{"rules": 5}', '{"rules": {"a": 5}}', "[]", "{"])
+def test_a_damaged_book_of_sums_says_so_and_nothing_leaves(tmp_path: Path, text: str) -> None:
+    (tmp_path / "egress-spent.json").write_text(text)
+    with pytest.raises(ValueError, match=r"damaged|JSON|unexpected"):
+        Book(tmp_path, lambda: 0.0)
+
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(ALLOW)
+        assert not isinstance(await made.enter(recipe()), str)
+
+    told(story)
