@@ -172,11 +172,12 @@ def stored(state: Path) -> list[Approval]:
 
 def _is_whole(one: Approval) -> bool:
     """Whether a file's values are what this program writes: by one of another kind nothing could be told."""
-    texts = (one.id, one.mark, one.by)
-    times = (one.at, one.until, one.answered)
+    texts: tuple[object, ...] = (one.id, one.mark, one.by)
+    times: tuple[object, ...] = (one.at, one.until, one.answered)
+    about: object = one.about
     return (
         one.state in get_args(State)
-        and isinstance(one.about, dict)
+        and isinstance(about, dict)
         and all(isinstance(text, str) for text in texts)
-        and all(isinstance(at, int | float) and not isinstance(at, bool) for at in times)
+        and all(type(at) in (int, float) for at in times)
     )
