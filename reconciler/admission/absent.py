@@ -16,7 +16,6 @@ import orjson
 
 from reconciler.admission import connectors
 from reconciler.admission.view import inside
-from reconciler.model.chain import Chain
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.jobs import companions
 from reconciler.model.names import Kind
@@ -29,7 +28,6 @@ _CODES = {
     Kind.BINDING: "B290",
     Kind.PROJECT: "P290",
     Kind.AGENT: "A290",
-    Kind.CHAIN: "H290",
     Kind.CONFIG: "S290",
 }
 _BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached", "builtin")
@@ -62,8 +60,6 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
             found = _of_services(resource.spec)
         case Agent():
             found = _of_agent(resource.spec)
-        case Chain():
-            found = iter((Absence(("tasks",), needed=False),))  # checked, and not run yet
         case Config():
             found = _of_config(resource.spec)
         case _:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from reconciler.chains.flow import Value
 from reconciler.chains.history import Message, ToolCall
 
 Policies = Mapping[str, Mapping[str, str]]
@@ -94,9 +93,8 @@ class AskTool:
     """One call of a tool, allowed or approved. ``call`` is the model's id of it; "" where a task calls it
     itself.
 
-    ``input`` and ``static`` are for a task of handler ``tools``: what flows, and the arguments that are
-    always the same; the provider merges them. For a model's call, ``arguments`` is the object it wrote and
-    the others empty.
+    ``arguments`` is what a person was asked about, where one was: the object that a model wrote, or what
+    flows to a task with its fixed arguments over it.
     """
 
     id: str
@@ -105,8 +103,6 @@ class AskTool:
     provider: str
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    input: Value | None = None
-    static: Mapping[str, str] = field(default_factory=dict)
     policies: Mapping[str, str] = field(default_factory=dict)
     max_bytes: int = 0
     debug: bool = False

@@ -11,7 +11,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reconciler.chains import allowlists, flow, results, texts, toolnames
+from reconciler.chains import allowlists, flow, merging, results, texts, toolnames
+from reconciler.chains.approvals import Decision
 from reconciler.chains.asks import Ask, AskApproval, AskTool, ToolFace
 from reconciler.chains.flow import Value
 from reconciler.chains.history import History, Message, ToolCall
@@ -126,6 +127,8 @@ def _refused(
     """Why a call may not be made: by the policy, or by a person whom the policy asks; None: it may."""
     face, arguments = what
     judged = state.laws.judge(face.provider, face.name, arguments)
+    if state.laws.spares and judged.rule is None and not judged.unclear and face.effect == "none":
+        judged = Decision(Action.ALLOW)
     named = {"hook_name": face.provider, "tool_name": face.name}
     state.tell("hitl_decision", task, hitl_action=judged.action.value, hitl_matched_rule=judged.rule, **named)
     if judged.action is Action.ALLOW or state.verdicts.get(call.id) == "approved":
@@ -212,7 +215,7 @@ def tools(state: State, task: Task, prepared: Prepared, value: Value) -> Steps:
         raise Failure("tool_not_found", f"{static.name!r} has no tool {static.tool_name!r} to be called")
     if task.id in state.begun and face.effect != "none":
         raise Failure(_UNKNOWN, "an earlier attempt may have taken effect; it is not repeated", final=True)
-    merged = {**(value.data if isinstance(value.data, Mapping) else {"input": value.data}), **static.args}
+    merged = merging.arguments(face.input_schema, value, static.args)
     call = ToolCall("", face.full_name)
     if (refusal := (yield from _refused(state, task, call, (face, merged)))) is not None:
         raise Failure("approval_denied", refusal, final=True)
@@ -222,8 +225,7 @@ def tools(state: State, task: Task, prepared: Prepared, value: Value) -> Steps:
         "",
         face.provider,
         face.name,
-        input=value,
-        static=static.args,
+        merged,
         policies=state.policies(task, face.provider),
         max_bytes=results.budget(state, History()),
         debug=state.chain.debug,

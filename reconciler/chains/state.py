@@ -92,11 +92,13 @@ def judge_by(policy: Policy) -> Judge:
 class Laws:
     """What a run is handed each time it is begun or resumed: how tokens are counted, and who judges calls.
 
-    They must say the same each time: whoever keeps a run keeps the policy that it began with.
+    They must say the same each time: whoever keeps a run keeps the policy that it began with. ``spares``: a
+    call without an effect that no rule is about is made, where the policy would ask a person.
     """
 
     tokens: Callable[[str], int]
     judge: Judge = allow_all
+    spares: bool = False
 
 
 class State:

@@ -78,7 +78,7 @@ class Approvals:
         Of several that wait for one yes, one has it; to the others it is ``denied``. OSError where it cannot
         be written down.
         """
-        one = self._same(mark) or self._begun(mark, about, until)
+        one = self._same(mark) or self.begun(mark, about, until)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(one.id, []).append(answer)
         try:
@@ -128,7 +128,8 @@ class Approvals:
         self._sweep()
         return next((one for one in self._all.values() if one.mark == mark and one.state == "waiting"), None)
 
-    def _begun(self, mark: str, about: Mapping[str, Any], until: float) -> Approval:
+    def begun(self, mark: str, about: Mapping[str, Any], until: float) -> Approval:
+        """A new question, written down. Raises OSError."""
         if sum(one.state == "waiting" for one in self._all.values()) >= _MOST:
             raise OSError(f"{_MOST} questions wait for a person already")
         return self._put(Approval(secrets.token_hex(6), mark, self._now(), until, about=about))

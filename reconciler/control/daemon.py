@@ -47,6 +47,8 @@ from reconciler.control.policing import Policing
 from reconciler.control.proving import Demand
 from reconciler.control.receipts import Receipts
 from reconciler.control.retained import Retained
+from reconciler.control.runface import RunFace
+from reconciler.control.runs import Rooms, Runs
 from reconciler.control.runners import Registry
 from reconciler.control.sessions import Sessions
 from reconciler.control.shadowing import Shadows
@@ -182,19 +184,19 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
     book = JobBook(place.state, effects.writing, effects.recount)
     own = Methods(controller, pid=os.getpid(), stop=stop).table()
-    answers = {**own, **book.table(), **asked.table(news.policing)}
+    runs = _runs(place, news)
+    answers = {**own, **book.table(), **asked.table(news.policing), **RunFace(controller, runs).table()}
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_signalled, stop)
-            tasks.start_soon(watch.run)
-            tasks.start_soon(effects.run)
-            tasks.start_soon(jobs.run)
-            tasks.start_soon(book.keep_house)
-            await controller.run(stop, lambda: _listen(place.run, answers, watch))
+            for job in (watch.run, effects.run, jobs.run, book.keep_house, runs.run):
+                tasks.start_soon(job)
+            await controller.run(stop, lambda: _listen(place.run, answers, watch, runs))
             watch.stopping()
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
+            await runs.close()
             await parts.doorkeeper.close_all()
             await news.shadows.close()
             await parts.supervisor.close()
@@ -257,6 +259,12 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     return controller, news, leaving
 
 
+def _runs(place: Place, news: "_News") -> Runs:
+    """Whoever carries out runs of chains."""
+    rooms = Rooms(news.router, news.keeper, news.table, lambda: news.policing.approvals)
+    return Runs(place.state, rooms, time.time)
+
+
 def _policing(place: Place, journal: Journal, effects: LedgerEffects) -> Policing:
     """Whoever asks the policy, and keeps in receipts and in the ledger what it said."""
     evidence = Evidence(journal, Receipts(place.state, time.time), now=time.time, token=decision_id)
@@ -288,11 +296,14 @@ def _instant() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-async def _listen(run_folder: Path, answers: Mapping[str, rpc.Method], watch: Watch) -> asyncio.Server:
+async def _listen(
+    run_folder: Path, answers: Mapping[str, rpc.Method], watch: Watch, runs: Runs
+) -> asyncio.Server:
     """Open the control socket; the folder may have been removed since it was laid."""
     lay_run_folder(run_folder)
     control = await rpc.listen(run_folder / "control.sock", answers)
     watch.ready()
+    runs.ready.set()
     return control
 
 

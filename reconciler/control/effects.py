@@ -263,7 +263,7 @@ class LedgerEffects:
 def attempt_of(intent: Intent, holder: str, now: float) -> Attempt:
     """The attempt of one call: whose bytes are sent is the connector's to say, so its grade is boundary."""
     route, tool = intent.route, intent.tool
-    key = intent.arguments.get(REQUEST_KEY)
+    key = intent.key or intent.arguments.get(REQUEST_KEY)
     return Attempt(
         id=identities.attempt_id(now, secrets.token_bytes(10)),
         handle=identities.handle(secrets.token_bytes(16)),

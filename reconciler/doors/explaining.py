@@ -219,11 +219,6 @@ _TOLD = {
         "it is no key of a chain; another engine of the format may read it",
         "remove it, or leave it to the other",
     ),
-    "H290": (
-        "'…' is not built in this release",
-        "a chain is checked and not run yet, and that is said rather than passed over",
-        "leave it for a later release, or delete it",
-    ),
     "S224": (
         "this is not JSON, or a key is given twice",
         "a chain is JSON that every program reads alike: no comments, no comma before a closing bracket",

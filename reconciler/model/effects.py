@@ -25,7 +25,8 @@ class Intent:
 
     ``arguments`` are as the agent gave them, ``files`` what they named: property, bytes, sha256. Of a job,
     ``handed`` is what a connector reads in the place of the files: each with its ``name`` and ``blob``, a
-    file in the staging folder.
+    file in the staging folder. ``key`` names the call, where its caller can name it; else the interface's
+    ``request_key`` may.
     """
 
     agent: str
@@ -36,6 +37,7 @@ class Intent:
     files: tuple[tuple[str, int, str], ...]
     timeout_s: float
     handed: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""  # of whoever makes the same call again after a restart, and means the same one
 
 
 @dataclass(frozen=True, slots=True)

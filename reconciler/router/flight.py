@@ -132,6 +132,7 @@ class Exchange:
         self.jobs: Jobs = NoJobs()
         self.guard = Guard(clock)
         self.adrift: set[Flight] = set()  # flights that go on without their agents
+        self.inside: set[Flight] = set()  # flights of runs, which have no connection
         self.running = 0  # flights that are not over
         self.unsent: list[tuple[Client, bytes]] = []  # answers of this turn of the loop
         self.watching = False  # the sweep of deadlines is on
@@ -327,7 +328,7 @@ class Flight:
     def _intent(self, arguments: Mapping[str, Any]) -> Intent:
         files = tuple(self._handoff.handed) if self._handoff is not None else ()
         whose = (self.caller, self.session, self._desk.route, self.tool)
-        return Intent(*whose, arguments, files, self._desk.usage.timeout_s)
+        return Intent(*whose, arguments, files, self._desk.usage.timeout_s, self.ask.key)
 
     def progress(self, progress: float, total: float | None) -> None:
         """A connector's progress, passed on as ``Teller`` tells it."""

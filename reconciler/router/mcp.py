@@ -68,6 +68,7 @@ class Call:
     modern: bool
     token: Id | None = None  # where progress is reported, when it was asked for
     trace: str = ""  # the trace that it belongs to, as it names it (W3C traceparent)
+    key: str = ""  # of a run's call: its effect is kept under it, once however often the run is resumed
 
 
 @dataclass(slots=True)

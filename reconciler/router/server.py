@@ -18,13 +18,14 @@ from reconciler.model.effects import Effects
 from reconciler.model.entries import Entries
 from reconciler.model.jobs import Jobs
 from reconciler.model.stands import Stands, as_pinned
-from reconciler.router import memory
+from reconciler.router import memory, within
 from reconciler.router.connection import Connection
 from reconciler.router.flight import Exchange
 from reconciler.router.guest import SERVICES, Guest, Served
 from reconciler.router.peers import Door, Peer, Pinned
+from reconciler.router.within import Ask, Said
 
-__all__ = ["Door", "Peer", "Pinned", "Router"]
+__all__ = ["Ask", "Door", "Peer", "Pinned", "Router", "Said"]
 
 _LOG = logging.getLogger("handler.router")
 MAX_SOCKET_PATH = 107
@@ -133,6 +134,7 @@ class Router:
     def forget(self, session: str) -> None:
         """A session has ended: its connections end, and what was counted for it is dropped."""
         self._guests.pop(session, None)
+        within.abandon(self._exchange, session)
         for kept in self._doors.values():
             for connection in [one for one, its in kept.pinned.items() if its == session]:
                 connection.shut()
@@ -170,6 +172,12 @@ class Router:
             guest = self._guests[pinned.session] = Guest(pinned.session, pinned.routes, self._exchange)
         return guest
 
+    async def call(self, pinned: Pinned, ask: Ask) -> Said:
+        """A call of the controller's own in a session, by the same law as an agent's; cancelled with whoever
+        waits, but for what may have an effect.
+        """
+        return await within.call(self._exchange, self.guest(pinned), ask)
+
     def shed(self) -> None:
         """Say that connections are turned away for want of descriptors: once a minute, however many."""
         now = self._exchange.clock()
@@ -191,9 +199,10 @@ class Router:
         for kept in list(self._doors.values()):
             for connection in list(kept.connections):
                 busy |= connection.sweep(now)
-        for flight in [one for one in self._exchange.adrift if one.is_late()]:
+        unconnected = [*self._exchange.adrift, *self._exchange.inside]
+        for flight in [one for one in unconnected if one.is_late() and not one.over]:
             flight.expire()
-        busy |= bool(self._exchange.adrift)
+        busy |= bool(unconnected)
         if busy and not self._exchange.watching:
             self._watch()
         elif not busy:

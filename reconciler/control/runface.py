@@ -1,0 +1,234 @@
+"""What the control socket answers about runs of chains: begin one, follow it, cancel, list, show, resume.
+
+``run.follow`` is how events and pieces of answers stream: it gives what came since a position, or waits for
+more; a follower asks again with the position that it was given. Whoever leaves is simply not asked for any
+more; a run goes on until ``run.cancel``.
+"""
+
+import asyncio
+import platform
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciler.chains import engine, flow, history
+from reconciler.chains.asks import ToolFace
+from reconciler.chains.flow import Value
+from reconciler.chains.state import Laws, Settings
+from reconciler.control import scripted
+from reconciler.control.loop import Controller
+from reconciler.control.rpc import Caller, Method, Refused
+from reconciler.control.runfiles import Head
+from reconciler.control.runlive import place
+from reconciler.control.runs import Runs, Unrunnable, Wish, tokens
+from reconciler.model.chain import Chain
+from reconciler.model.names import Kind, ObjectRef
+
+_LONGEST_WAIT_S = 60.0
+_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
+_MOST_LISTED = 200
+
+
+class RunFace:
+    """The controller's answers about runs, by method name."""
+
+    def __init__(self, controller: Controller, runs: Runs) -> None:
+        self._controller, self._runs = controller, runs
+
+    def table(self) -> Mapping[str, Method]:
+        """The methods, by name."""
+        return {
+            "chain.run": self.run,
+            "run.follow": self.follow,
+            "run.cancel": self.cancel,
+            "run.resume": self.resume,
+            "run.list": self.listed,
+            "run.show": self.show,
+            "model.list": self.models,
+        }
+
+    async def run(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Begin a run of ``chain`` (an id), or of ``model`` alone; it is on the disk when this answers.
+
+        ``agent`` (the only one), ``input`` and ``inputType`` (string, chat, json, int, chat_history),
+        ``vars``, ``allowlist``, ``temperature``, ``maxTokens`` and ``think`` (of a model alone),
+        ``clientTools`` (name, description, parameters), ``script`` (answers of a scripted model).
+        """
+        agent = self._agent(str(params.get("agent") or ""))
+        chain = self._chain(params)
+        try:
+            value = input_value(params.get("input", ""), str(params.get("inputType") or "string"))
+            script = None if params.get("script") is None else scripted.read(params["script"])
+            settings = self._settings(params, agent, chain)
+            begun = begun_json(chain, value, settings)
+        except (ValueError, TypeError, KeyError, AttributeError) as fault:
+            raise Refused(f"the run cannot begin: {fault}") from None
+        begun |= {"script": script, "policy": None}
+        try:
+            live = await self._runs.start(Wish(begun, chain.id, agent))
+        except Unrunnable as fault:
+            raise Refused(str(fault)) from None
+        except OSError as fault:
+            raise Refused(f"the run cannot be written down: {fault.strerror or fault}") from None
+        return live.head.as_json()
+
+    async def follow(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """What was told of ``run`` since ``after`` ("": all), waiting at most ``waitSeconds`` for something;
+        how the run stands; and its ``output`` once it is completed.
+        """
+        run, after = str(params.get("run") or ""), str(params.get("after") or "")
+        until = time.monotonic() + min(float(params.get("waitSeconds") or 0), _LONGEST_WAIT_S)
+        while (live := self._runs.live.get(run)) is not None:
+            told, position = live.since(after)
+            left = until - time.monotonic()
+            if told or left <= 0:
+                return {"run": live.head.as_json(), "told": told, "after": position}
+            state = live.head.state
+            await live.changed(left)
+            if live.head.state != state and not live.since(after)[0] and run in self._runs.live:
+                return {"run": live.head.as_json(), "told": [], "after": position}
+        return await asyncio.to_thread(self._ended, run, after)
+
+    def _ended(self, run: str, after: str) -> dict[str, Any]:
+        head = self._runs.files.head(run)
+        if head is None:
+            raise Refused(f"there is no run {run[:40]!r}: 'handler runs list' lists them")
+        events, pieces = place(after, "")
+        epoch = after.partition(".")[0] or "0"
+        told = self._runs.files.events(head.id, events)
+        output = self._runs.files.output(head.id)
+        at = f"{epoch}.{events + len(told)}.{pieces}"
+        return {"run": head.as_json(), "told": told, "after": at, "output": output}
+
+    async def cancel(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """End ``run``. What it began that has an effect goes on to its end."""
+        return (await self._tried(self._runs.cancel(str(params.get("run") or "")))).as_json()
+
+    async def resume(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """Go on with ``run``, where something stopped it."""
+        return (await self._tried(self._runs.resume(str(params.get("run") or "")))).head.as_json()
+
+    async def listed(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """The newest runs."""
+        heads: list[Head] = await asyncio.to_thread(self._runs.files.heads)
+        return {"runs": [one.as_json() for one in heads[:_MOST_LISTED]]}
+
+    async def show(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """One run with all that was told of it, and its output."""
+        return await asyncio.to_thread(self._ended, str(params.get("run") or ""), "")
+
+    async def models(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """The models that ``agent`` may ask, in its order."""
+        agent = self._agent(str(params.get("agent") or ""))
+        found = self._runs.rooms.models.offered(agent)
+        return {
+            "agent": agent,
+            "models": [
+                {"model": one.model, "provider": one.provider, "vision": one.facts.vision} for one in found
+            ],
+        }
+
+    async def _tried(self, doing: Any) -> Any:
+        try:
+            return await doing
+        except Unrunnable as fault:
+            raise Refused(str(fault)) from None
+        except OSError as fault:
+            raise Refused(f"the run's files: {fault.strerror or fault}") from None
+
+    def _agent(self, named: str) -> str:
+        agents = self._controller.table.agents
+        known = ", ".join(sorted(agents)) or "none"
+        if named:
+            if named not in agents:
+                raise Refused(f"there is no agent {named[:80]!r} to run for; agents: {known}")
+            return named
+        if len(agents) == 1:
+            return next(iter(agents))
+        raise Refused(f"say for which agent (--agent): a run calls and may do what its agent may: {known}")
+
+    def _chain(self, params: Mapping[str, Any]) -> Chain:
+        if model := str(params.get("model") or ""):
+            return _alone(model, params)
+        name = str(params.get("chain") or "")
+        look = self._controller.look
+        admission = look.admission if look else None
+        form = admission.in_force.get(ObjectRef(Kind.CHAIN, name)) if admission and name else None
+        if form is None or not isinstance(form.spec, Chain):
+            if admission and ObjectRef(Kind.CHAIN, name) in admission.refused:
+                raise Refused(f"chain {name[:80]!r} is refused: 'handler chain vet {name[:80]}' says why")
+            in_force = admission.in_force if admission else {}
+            known = sorted(ref.name for ref in in_force if ref.kind is Kind.CHAIN)
+            raise Refused(f"there is no chain {name[:80]!r}; chains: {', '.join(known[:12]) or 'none'}")
+        return form.spec.model_copy(update={"id": name})
+
+    def _settings(self, params: Mapping[str, Any], agent: str, chain: Chain) -> Settings:
+        given = {str(key): str(value) for key, value in dict(params.get("vars") or {}).items()}
+        offered = self._runs.rooms.models.offered(agent)
+        usual = {"chain": chain.id}
+        if offered:
+            model, provider = offered[0].model, offered[0].provider
+            usual |= {"model": model, "provider": provider}
+            usual |= {"default_model": model, "default_provider": provider}
+        elif params.get("script") is not None:
+            names = ("model", "provider", "default_model", "default_provider")
+            usual |= dict.fromkeys(names, scripted.NAME)
+        allowlist = params.get("allowlist")
+        temperature = params.get("temperature")
+        local = datetime.now(UTC).astimezone()
+        offset = local.utcoffset()
+        return Settings(
+            secrets.token_hex(6),
+            datetime.now(UTC),
+            {**usual, **given, "chain": chain.id},
+            None if allowlist is None else tuple(str(one) for one in allowlist),
+            temperature=None if temperature is None else float(temperature),
+            client_tools=tuple(_client_tool(one) for one in params.get("clientTools") or ()),
+            utc_offset_s=int(offset.total_seconds()) if offset else 0,
+            host_os=platform.system().lower(),
+            host_arch=_ARCHS.get(platform.machine(), platform.machine()),
+        )
+
+
+def _alone(model: str, params: Mapping[str, Any]) -> Chain:
+    """A model without a chain: one task that asks it."""
+    config: dict[str, Any] = {"model": model, "pass_clients_tools": True}
+    if params.get("maxTokens"):
+        config["max_tokens"] = params["maxTokens"]
+    if params.get("think"):
+        config["think"] = str(params["think"])
+    task = {"id": "answer", "handler": "chat_completion", "execute_config": config}
+    try:
+        return Chain.model_validate({"id": "model", "tasks": [task]})
+    except ValueError as fault:
+        raise Refused(f"the model cannot be asked so: {fault}") from None
+
+
+def _client_tool(one: Mapping[str, Any]) -> ToolFace:
+    return ToolFace("client", str(one["name"]), str(one.get("description", "")), one.get("parameters") or {})
+
+
+def input_value(given: Any, kind: str) -> Value:
+    """The run's input, as its type says; raises ValueError."""
+    if kind == "chat":
+        return Value("chat_history", history.of_text(str(given)))
+    if kind in ("chat_history", "messages"):
+        return Value("chat_history", history.from_json(given))
+    if kind == "json":
+        return flow.converted(flow.text(given) if isinstance(given, str) else flow.inferred(given), "json")
+    wanted = flow.type_named(kind)
+    if wanted in ("nil", "any"):
+        return flow.inferred(given)
+    return flow.converted(flow.text(given) if isinstance(given, str) else flow.inferred(given), wanted)
+
+
+def begun_json(chain: Chain, value: Value, settings: Settings) -> dict[str, Any]:
+    """What a run begins with, as its file has it; raises ValueError where it fails at once for want of a
+    variable.
+    """
+    run = engine.begin(chain, value, settings, Laws(tokens))
+    told = run.to_json()
+    del told["answers"]
+    return told

@@ -1,0 +1,352 @@
+"""Carries out runs of chains: what the engine asks, asked of tools, models, people and the clock.
+
+Each run is one task. An answer is on the disk before the next ask is carried out, so a controller that is
+killed anywhere goes on with the same ask under the same name when it is back: effects and questions to people
+are known by that name and happen once. A run belongs to an agent and calls as a session of it.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from reconciler.chains import engine, flow, speaking, state
+from reconciler.chains.asks import Ask, AskApproval, AskModel, AskSleep, AskTool, AskTools
+from reconciler.chains.engine import Finished, Run
+from reconciler.chains.history import History
+from reconciler.chains.ports import Asker, Models, NoModels
+from reconciler.chains.replies import (
+    Cancelled,
+    Decided,
+    ModelFailed,
+    ModelSaid,
+    Reply,
+    Slept,
+    TimedOut,
+    ToolFailed,
+)
+from reconciler.chains.retrying import ErrorClass
+from reconciler.chains.state import Laws
+from reconciler.control import approvals, runapprovals, runtools
+from reconciler.control.approvals import Approvals
+from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.runfiles import Head, RunFiles
+from reconciler.control.runlive import Live
+from reconciler.control.scripted import Scripted
+from reconciler.model import approvals as policies
+from reconciler.model.routes import RouteTable
+from reconciler.model.turns import Event, TextDelta, ThinkingDelta
+from reconciler.router.server import Pinned, Router
+
+_LOG = logging.getLogger("handler.runs")
+MOST_LIVE = 200  # runs at once, those that wait included
+
+
+class Unrunnable(Exception):  # noqa: N818 - a verdict in words
+    """A run that cannot be begun or resumed; the text says why and what to do."""
+
+
+@dataclass
+class Rooms:
+    """Whom runs are carried out by."""
+
+    router: Router
+    keeper: Doorkeeper
+    table: Callable[[], RouteTable]
+    approvals: Callable[[], Approvals]
+    models: Models = field(default_factory=NoModels)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A run that is asked for: an admitted chain, its input and settings, for an agent."""
+
+    begun: dict[str, Any]  # chain, input, settings, policy, script
+    chain: str
+    agent: str
+
+
+def tokens(text: str) -> int:
+    """How many tokens a text has, at most: nobody knows each model's own way to count."""
+    return (len(text.encode()) + 2) // 3
+
+
+class Runs:
+    """The runs of one controller. All methods are for the loop's own thread."""
+
+    def __init__(self, state_folder: Path, rooms: Rooms, now: Callable[[], float]) -> None:
+        """``now`` is the wall clock, in seconds since 1970."""
+        self.files = RunFiles(state_folder)
+        self.rooms = rooms
+        self.live: dict[str, Live] = {}
+        self.ready = asyncio.Event()  # sessions of before are open again, and there are routes
+        self._now = now
+        self._epoch = secrets.token_hex(4)
+
+    # begin and end
+
+    async def run(self) -> None:
+        """Go on with what an earlier controller left, once it is ``ready``; until cancelled."""
+        await self.ready.wait()
+        for head in await asyncio.to_thread(self.files.heads):
+            if not head.is_over and head.state != "stopped" and head.id not in self.live:
+                try:
+                    await self.resume(head.id)
+                except (Unrunnable, OSError) as fault:
+                    _LOG.warning("run %s is not resumed: %s", head.id, fault)
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Stop all runs where they are; the next controller goes on with them."""
+        tasks = [one.task for one in self.live.values() if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def start(self, wish: Wish) -> Live:
+        """Begin a run: it is on the disk when this returns. Raises ``Unrunnable``, OSError."""
+        if len(self.live) >= MOST_LIVE:
+            raise Unrunnable(f"{MOST_LIVE} runs go on already: wait, or cancel some ('handler runs list')")
+        run_id = wish.begun["settings"]["run"]
+        scripted = wish.begun.get("script") is not None
+        head = Head(run_id, wish.chain, wish.agent, self._now(), scripted=scripted)
+        run = _resumed(wish.begun, [])
+        head = replace(head, session=await self._session(head))
+        await asyncio.to_thread(self.files.begin, head, wish.begun)
+        return self._going(head, run, wish.begun)
+
+    async def resume(self, run: str) -> Live:
+        """Go on with a run that is on the disk. Raises ``Unrunnable``, OSError."""
+        head = await asyncio.to_thread(self.files.head, run)
+        if head is None:
+            raise Unrunnable(f"there is no run {run[:40]!r}: 'handler runs list' lists them")
+        if (live := self.live.get(head.id)) is not None:
+            return live
+        if head.is_over:
+            raise Unrunnable(f"run {head.id} is over: it {head.state}")
+        try:
+            begun = await asyncio.to_thread(self.files.begun, head.id)
+            answers = await asyncio.to_thread(self.files.answers, head.id)
+            resumed = _resumed(begun, answers)
+        except (ValueError, KeyError, TypeError) as fault:
+            ended = replace(head, state="failed", ended=self._now(), code="not_resumable", message=str(fault))
+            await asyncio.to_thread(self.files.finish, ended, None)
+            raise Unrunnable(f"run {head.id} cannot go on: {fault}") from None
+        head = replace(head, state="running", waits_for="", session=await self._session(head))
+        await asyncio.to_thread(self.files.put, head)
+        live = self._going(head, resumed, begun)
+        told = [one.to_json() for one in resumed.events]
+        await asyncio.to_thread(lambda: self.files.tell(head.id, told, anew=True))
+        return live
+
+    async def cancel(self, run: str) -> Head:
+        """End a run; what it began that has an effect goes on. Raises ``Unrunnable``, OSError."""
+        head = await asyncio.to_thread(self.files.head, run)
+        if head is None:
+            raise Unrunnable(f"there is no run {run[:40]!r}: 'handler runs list' lists them")
+        live = self.live.get(head.id)
+        if live is None:
+            if head.is_over:
+                raise Unrunnable(f"run {head.id} is over: it {head.state}")
+            head = replace(head, state="cancelled", ended=self._now(), code="cancelled")
+            await asyncio.to_thread(self.files.finish, head, None)
+            return head
+        live.cancel()
+        if live.carrying is not None:
+            live.carrying.cancel()
+        if live.head.waits_for:
+            with suppress(approvals.Refused):
+                self.rooms.approvals().answer(live.head.waits_for, "its run was cancelled", agreed=False)
+        if live.task is not None:
+            await asyncio.wait([live.task], timeout=5)
+        return live.head
+
+    async def _session(self, head: Head) -> str:
+        """The session that a run calls in: its own of before, where that is still open, or a new one."""
+        if any(one.id == head.session for one in self.rooms.keeper.sessions()):
+            return head.session
+        table = self.rooms.table()
+        routes = table.agents.get(head.agent)
+        if routes is None:
+            raise Unrunnable(f"agent {head.agent!r} has no session to run in: 'handler get agents' says why")
+        return (await self.rooms.keeper.open(routes, table)).id
+
+    def _going(self, head: Head, run: Run, begun: dict[str, Any]) -> Live:
+        live = self.live[head.id] = Live(head, run, self._epoch)
+        live.script = begun.get("script")
+        live.task = asyncio.get_running_loop().create_task(self._carry_on(live))
+        return live
+
+    # the way of one run
+
+    async def _carry_on(self, live: Live) -> None:
+        try:
+            while (ask := live.run.ask) is not None:
+                reply = await self._carried(live, ask)
+                line = live.run.advance(reply, datetime.now(UTC))
+                await asyncio.to_thread(self.files.answer, live.head.id, line)
+                self._tell(live)
+            await self._over(live)
+        except OSError as fault:  # it cannot be written down: nothing more is done that could be lost
+            why = f"it cannot be written down: {fault.strerror or fault}"
+            _LOG.error("run %s stops: %s", live.head.id, why)
+            live.head = replace(live.head, state="stopped", message=why)
+            with suppress(OSError):
+                await asyncio.to_thread(self.files.put, live.head)
+        except Exception as fault:  # noqa: BLE001 - one broken run must not end the controller
+            _LOG.exception("run %s broke", live.head.id)
+            live.head = replace(
+                live.head, state="stopped", message=f"a fault of the controller: {type(fault).__name__}"
+            )
+            with suppress(OSError):
+                await asyncio.to_thread(self.files.put, live.head)
+        finally:
+            self.live.pop(live.head.id, None)
+            live.stir()
+
+    def _tell(self, live: Live) -> None:
+        if new := live.fresh():
+            self.files.tell(live.head.id, new)
+        live.stir()
+
+    async def _over(self, live: Live) -> None:
+        outcome, output = live.run.outcome, None
+        head = replace(live.head, ended=self._now(), waits_for="", steps=len(live.run.units))
+        if isinstance(outcome, Finished):
+            head, output = replace(head, state="completed"), output_of(outcome)
+        elif outcome is not None:
+            ended: Any = "cancelled" if outcome.code == "cancelled" else "failed"
+            head = replace(head, state=ended, code=outcome.code, message=outcome.message, task=outcome.task)
+        self._tell(live)
+        await asyncio.to_thread(self.files.finish, head, output)
+        live.head = head
+        await self.rooms.keeper.close(head.session)
+
+    async def _put(self, live: Live, head: Head) -> None:
+        live.head = head
+        await asyncio.to_thread(self.files.put, head)
+        live.stir()
+
+    async def _carried(self, live: Live, ask: Ask) -> Reply:
+        """The answer to an ask: its own, or that its time is over, or that the run is cancelled."""
+        if live.is_cancelled():
+            return Cancelled()
+        task = asyncio.get_running_loop().create_task(self._asked(live, ask))
+        live.carrying = task
+        try:
+            deadline = getattr(ask, "deadline", None)
+            left = None if deadline is None else max(0.0, deadline.timestamp() - self._now())
+            done, _ = await asyncio.wait([task], timeout=left)
+            if not done:
+                task.cancel()
+                await asyncio.wait([task])
+                return Cancelled() if live.is_cancelled() else TimedOut()
+            if task.cancelled():
+                if live.is_cancelled():
+                    return Cancelled()
+                raise asyncio.CancelledError
+            return task.result()
+        finally:
+            live.carrying = None
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    def _asked(self, live: Live, ask: Ask) -> Coroutine[Any, Any, Reply]:
+        match ask:
+            case AskTools():
+                return self._tools(live, ask)
+            case AskTool():
+                return self._tool(live, ask)
+            case AskModel():
+                return self._model(live, ask)
+            case AskApproval():
+                return self._approval(live, ask)
+            case AskSleep():
+                return self._sleep(ask)
+
+    async def _tools(self, live: Live, ask: AskTools) -> Reply:
+        return runtools.found(ask, (await self._pinned(live)).routes, tokens)
+
+    async def _tool(self, live: Live, ask: AskTool) -> Reply:
+        try:
+            pinned = await self._pinned(live)
+        except (Unrunnable, OSError) as fault:
+            return ToolFailed("refused", str(fault))
+        return await runtools.called(ask, self.rooms.router, pinned, self.rooms.table())
+
+    async def _pinned(self, live: Live) -> Pinned:
+        """The session of a run, opened anew where it has ended meanwhile."""
+        session = await self._session(live.head)
+        if session != live.head.session:
+            await self._put(live, replace(live.head, session=session))
+        routes = next(one.routes for one in self.rooms.keeper.sessions() if one.id == session)
+        return Pinned(session, routes)
+
+    async def _sleep(self, ask: AskSleep) -> Reply:
+        await asyncio.sleep(max(0.0, ask.until.timestamp() - self._now()))
+        return Slept()
+
+    async def _approval(self, live: Live, ask: AskApproval) -> Reply:
+        async def waits(number: str) -> None:
+            await self._put(live, replace(live.head, state="waiting_approval", waits_for=number))
+
+        about = {"agent": live.head.agent, "run": live.head.id, "chain": live.head.chain}
+        try:
+            reply = await runapprovals.asked(self.rooms.approvals(), ask, about, waits=waits, now=self._now)
+        except OSError as fault:
+            _LOG.warning("run %s: nobody can be asked: %s", live.head.id, fault)
+            reply = Decided("denied", "nobody could be asked")
+        await self._put(live, replace(live.head, state="running", waits_for=""))
+        return reply
+
+    async def _model(self, live: Live, ask: AskModel) -> Reply:
+        models = self.rooms.models
+        if live.script is not None:
+            models = Scripted(live.script, live.models_had)
+        choice = speaking.chosen(ask, models.offered(live.head.agent))
+        if isinstance(choice, ModelFailed):
+            return choice
+        pieces = 0
+
+        def told(event: Event) -> None:
+            nonlocal pieces
+            if ask.kind == "route" or not isinstance(event, TextDelta | ThinkingDelta) or not event.text:
+                return
+            key = "content" if isinstance(event, TextDelta) else "thinking"
+            pieces += 1
+            live.piece({"kind": "step_chunk", "task_id": ask.task, key: event.text})
+
+        asker = Asker(live.head.agent, live.head.session, ask.id)
+        try:
+            turn = speaking.turn(ask, choice.model, stream=choice.offered.facts.stream)
+        except ValueError as fault:
+            return ModelFailed(ErrorClass.PERMANENT, "bad_input", str(fault))
+        said = await models.turn(asker, choice.offered.provider, turn, told=told, deadline=ask.deadline)
+        reply: ModelSaid | ModelFailed = speaking.reply(ask, said, pieces)
+        return reply
+
+
+def _resumed(begun: dict[str, Any], answers: list[dict[str, Any]]) -> Run:
+    """The run of what it began with and was answered. Raises ValueError, KeyError, TypeError."""
+    own = policies.policy(begun["policy"]) if begun.get("policy") else None
+    laws = Laws(tokens, state.judge_by(own or policies.BUILT_IN), spares=own is None)
+    return engine.resumed({**begun, "answers": answers}, laws)
+
+
+def output_of(finished: Finished) -> dict[str, Any]:
+    """A run's result: its type, its data, and the text that a person reads."""
+    value = finished.value
+    data = value.data
+    if isinstance(data, History):
+        said = [one.content for one in data.messages if one.role == "assistant" and one.content.strip()]
+        text = said[-1] if said else ""
+    else:
+        text = "" if data is None else flow.serialised(value)
+    told = flow.to_json(value)
+    return {"type": told["type"], "data": told["data"], "text": text, "task": finished.task}

@@ -1,0 +1,122 @@
+"""Runs of chains, the whole way: real tools over the router, people who are asked, and any death between."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reconciler.doors import lines
+from tests.kit import mailserver
+from tests.kit.house import FIXTURES, House, house, wait_for
+
+pytestmark = [pytest.mark.flow, pytest.mark.timeout(300)]
+
+AGENT = """apiVersion = "handler.agent/v1"
+scope = [{{ path = "{scope}", access = "write" }}]
+
+[services]
+fs = "files"
+ocr = {{ binding = "paper", version = 1 }}
+send-email = "mail"
+"""
+MAIL = """apiVersion = "handler.binding/v1"
+connector = "email-smtp"
+[settings]
+server = "127.0.0.1:{port}"
+security = "none"
+sender = "a@example.test"
+recipients = "*"
+"""
+LOOP = {
+    "id": "loop",
+    "token_limit": 30000,
+    "tasks": [
+        {
+            "id": "ask",
+            "handler": "chat_completion",
+            "system_instruction": "Read what is asked for.",
+            "execute_config": {"tools": ["ocr", "fs", "send-email"]},
+            "transition": {
+                "branches": [
+                    {"operator": "equals", "when": "tool_call", "goto": "act"},
+                    {"operator": "default", "goto": "end"},
+                ]
+            },
+        },
+        {
+            "id": "act",
+            "handler": "execute_tool_calls",
+            "execute_config": {"tools": ["ocr", "fs", "send-email"]},
+            "transition": {
+                "branches": [
+                    {"operator": "edge_traversed_at_least", "edge": "ask->act", "when": "9", "goto": "end"},
+                    {"operator": "default", "goto": "ask"},
+                ]
+            },
+        },
+    ],
+}
+MAIL_ARGUMENTS = {"to": ["ada@example.test"], "subject": "once", "text": "t"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, mailserver.Mailbox]]:
+    with house(tmp_path_factory.mktemp("house")) as made, mailserver.serving(None) as box:
+        made.write("bindings/files.toml", 'apiVersion = "handler.binding/v1"\nconnector = "fs-scope"\n')
+        made.write("bindings/paper.toml", 'apiVersion = "handler.binding/v1"\nconnector = "ocr-tesseract"\n')
+        made.write("bindings/mail.toml", MAIL.format(port=box.port))
+        made.write("agents/clerk.toml", AGENT.format(scope=made.inbox))
+        made.write("chains/loop.json", json.dumps(LOOP))
+        (made.inbox / "page.png").write_bytes((FIXTURES / "invoice.png").read_bytes())
+        made.start()
+        made.handler("apply", "--wait")
+        yield made, box
+
+
+def ask(made: House, method: str, **params: Any) -> dict[str, Any]:
+    line = lines.Line(f"{made.run}/control.sock")
+    try:
+        told = line.ask(method, params, 90.0)
+    finally:
+        line.close()
+    assert isinstance(told, dict)
+    return told
+
+
+def finished(made: House, run: str) -> dict[str, Any]:
+    """Follow a run to its end: how it stands, its output, and all that was told."""
+    told, after, until = [], "", time.monotonic() + 90
+    while time.monotonic() < until:
+        found = ask(made, "run.follow", run=run, after=after, waitSeconds=20)
+        told, after = [*told, *found["told"]], found["after"]
+        if "output" in found:
+            return {**found, "told": told}
+    raise AssertionError(f"no end of run {run}: {told[-3:]}")
+
+
+def waiting(made: House) -> list[dict[str, Any]]:
+    return [one for one in ask(made, "approvals")["approvals"] if one["state"] == "waiting"]
+
+
+def kinds(done: dict[str, Any]) -> list[str]:
+    return [one["kind"] for one in done["told"]]
+
+
+def test_a_model_reads_a_page_over_the_router(place: tuple[House, mailserver.Mailbox]) -> None:
+    made, _ = place
+    script = [
+        {"tools": [{"name": "ocr_ocr_extract", "arguments": {"path": "page.png"}}]},
+        {"text": "It is an invoice."},
+    ]
+    begun = ask(made, "chain.run", chain="loop", input="What is on page.png?", script=script)
+    assert (begun["agent"], begun["scripted"], begun["state"]) == ("clerk", True, "running")
+    done = finished(made, begun["id"])
+    assert done["run"]["state"] == "completed", done
+    assert done["output"]["text"] == "It is an invoice."
+
+
+def waited(made: House) -> list[dict[str, Any]]:
+    wait_for(lambda: bool(waiting(made)), "somebody is asked")
+    return waiting(made)
