@@ -48,8 +48,8 @@ from reconciler.control.proving import Demand
 from reconciler.control.receipts import Receipts
 from reconciler.control.retained import Retained
 from reconciler.control.runface import RunFace
-from reconciler.control.runs import Rooms, Runs
 from reconciler.control.runners import Registry
+from reconciler.control.runs import Rooms, Runs
 from reconciler.control.sessions import Sessions
 from reconciler.control.shadowing import Shadows
 from reconciler.control.smoke import Smoke

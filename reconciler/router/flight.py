@@ -328,7 +328,7 @@ class Flight:
     def _intent(self, arguments: Mapping[str, Any]) -> Intent:
         files = tuple(self._handoff.handed) if self._handoff is not None else ()
         whose = (self.caller, self.session, self._desk.route, self.tool)
-        return Intent(*whose, arguments, files, self._desk.usage.timeout_s, self.ask.key)
+        return Intent(*whose, arguments, files, self._desk.usage.timeout_s, key=self.ask.key)
 
     def progress(self, progress: float, total: float | None) -> None:
         """A connector's progress, passed on as ``Teller`` tells it."""
