@@ -10,6 +10,7 @@ import platform
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +20,7 @@ from reconciler.chains.flow import Value
 from reconciler.chains.state import Laws, Settings
 from reconciler.control import scripted
 from reconciler.control.loop import Controller
-from reconciler.control.rpc import Caller, Method, Refused
+from reconciler.control.rpc import Attended, Caller, Method, Refused
 from reconciler.control.runfiles import Head
 from reconciler.control.runlive import place
 from reconciler.control.runs import Runs, Unrunnable, Wish, tokens
@@ -42,6 +43,7 @@ class RunFace:
         return {
             "chain.run": self.run,
             "run.follow": self.follow,
+            "run.stream": Attended(self.stream),
             "run.cancel": self.cancel,
             "run.resume": self.resume,
             "run.list": self.listed,
@@ -90,6 +92,27 @@ class RunFace:
             if live.head.state != state and not live.since(after)[0] and run in self._runs.live:
                 return {"run": live.head.as_json(), "told": [], "after": position}
         return await asyncio.to_thread(self._ended, run, after)
+
+    async def stream(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """As ``follow``, to the run's end: each thing is told as it comes (``told``, ``after``), and the
+        answer is how it ended. ``cancel``: a caller that leaves before takes the run along.
+        """
+        run, after = str(params.get("run") or ""), str(params.get("after") or "")
+        try:
+            while True:
+                found = await self.follow(
+                    {"run": run, "after": after, "waitSeconds": _LONGEST_WAIT_S}, caller
+                )
+                after = found["after"]
+                if found["told"]:
+                    await caller.tell({"told": found["told"], "after": after})
+                if "output" in found:
+                    return {**found, "told": []}
+        except (asyncio.CancelledError, ConnectionError):
+            if params.get("cancel") and run in self._runs.live:
+                with suppress(Unrunnable, OSError):
+                    await asyncio.shield(self._runs.cancel(run))
+            raise
 
     def _ended(self, run: str, after: str) -> dict[str, Any]:
         head = self._runs.files.head(run)

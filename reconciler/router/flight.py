@@ -161,8 +161,7 @@ class Exchange:
         being hashed come next time.
         """
         notes, self.notes = self.notes, []
-        clock = self.clock()
-        past = self.now() - clock
+        past = self.now() - (clock := self.clock())
         if any(note[6] for note in notes):
             held = [is_held(note[6]) and clock - note[4][1] < _SETTLE_S for note in notes]
             self.notes = list(compress(notes, held))
