@@ -26,6 +26,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _SHOWN = (Kind.BINDING, Kind.PROJECT)  # what an agent's status tells of beside the agent
+_PASSING = (Kind.CONNECTOR, Kind.PROFILE)  # by way of these something is used that may ship
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,10 @@ class Index:
         self._warnings: Mapping[ObjectRef, tuple[Problem, ...]] = {}
 
     def users(self, ref: ObjectRef) -> Collection[ObjectRef]:
-        """Who uses an object: bindings use connectors, connectors without code use profiles; agents use
-        bindings, interfaces and projects.
+        """Who uses an object, of those that have a status themselves: bindings use connectors, connectors
+        without code use profiles, these a dialect; agents use bindings, interfaces and projects.
         """
-        return self._users.get(ref, ())
+        return [one for one in self._users.get(ref, ()) if self.is_told(one)]
 
     def instances(self, ref: ObjectRef) -> tuple[InstanceSeen, ...]:
         """A binding's instances, by name; none of any other object."""
@@ -87,12 +88,16 @@ class Index:
         return self._warnings.get(ref, ())
 
     def is_told(self, ref: ObjectRef) -> bool:
-        """Objects of the configuration have a status, and what they use of the catalogue."""
+        """Objects of the configuration have a status, and what they use of the catalogue, by way of other
+        things or at once.
+        """
         admission = self.facts.admission
         resource = admission.inventory.resources.get(ref)
         if (resource and resource.layer is Layer.CONFIG) or ref in admission.refused:
             return True
-        return ref in admission.retained or (ref in self._users and ref in admission.in_force)
+        if ref in admission.retained:
+            return True
+        return ref in admission.in_force and any(map(self.is_told, self._users.get(ref, ())))
 
     def follow(self, now: Facts) -> set[ObjectRef]:
         """Take the newest facts; of all other objects than these the same is to be said as before."""
@@ -104,7 +109,15 @@ class Index:
         for ref in touched:
             if ref.kind in _SHOWN:
                 again |= self._users.get(ref, set())
-        return again
+        return again | self._below(again)
+
+    def _below(self, refs: set[ObjectRef]) -> set[ObjectRef]:
+        """What these use that may ship, and what that uses: told for as long as they are."""
+        found: set[ObjectRef] = set()
+        while refs := {ref for ref in refs if ref.kind in _PASSING}:
+            refs = {one for ref in refs for one in _used(self.facts, ref)}
+            found |= refs
+        return found
 
     def _use(self, ref: ObjectRef, before: Facts, now: Facts) -> set[ObjectRef]:
         """Note what an object uses now; what it came or ceased to use."""

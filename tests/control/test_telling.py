@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconciler.admission.admit import admit
 from reconciler.control import say
 from reconciler.control.facts import Facts
 from reconciler.control.telling import Teller
@@ -15,6 +16,7 @@ from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.status import Held, InstanceSeen, ObjectStatus
 from reconciler.plan import serving
 from reconciler.plan.desired import desire
+from tests.admission import build, test_profiles
 from tests.kit.effort import times
 from tests.plan.build import HOME, KIT, SMALL, admitted, agent, binding, connector, interface
 
@@ -288,3 +290,28 @@ def _facts(controller: Controller) -> Facts:
 def _ready_of(status: ObjectStatus) -> tuple[str, str, str]:
     (one,) = [one for one in status.conditions if one.type == "Ready"]
     return one.status, one.reason, one.message
+
+
+def test_what_ships_is_told_of_for_as_long_as_the_configuration_uses_it_by_way_of_whatever() -> None:
+    shipped = test_profiles.CATALOG | test_profiles.speaking()
+    bound = build.inventory(test_profiles.BOUND, shipped)
+    bare = build.inventory({}, shipped)
+    known: dict[ObjectRef, ObjectStatus] = {}
+    seen, teller, before = [], Teller(), None
+    for inventory in (bare, bound, bare):
+        before = admit(inventory, before.in_force if before else {}, before, build.WHERE)
+        facts = Facts(before, serving.NOTHING, serving.NOTHING, {})
+        told = teller.tell(facts)
+        known = {ref: one for ref, one in known.items() if ref not in told.gone} | by_ref(told.changed)
+        assert known == by_ref(tuple(say.statuses(facts)))
+        seen.append({str(ref): one.used_by for ref, one in known.items()})
+    assert seen == [
+        {},
+        {
+            "binding/b": (),
+            "connector/c": ("binding/b",),
+            "profile/acme.pictures@1": ("connector/c",),
+            "dialect/openai.images@1": ("profile/acme.pictures@1",),
+        },
+        {},
+    ]

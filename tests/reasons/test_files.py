@@ -32,6 +32,52 @@ runtime = "python"
 env = "VENDOR_KEY"
 required = true
 """
+SPEAKS = """apiVersion = "handler.connector/v1"
+name = "speaks"
+description = "for tests"
+implements = ["embed/v1"]
+runtime = "dialect"
+profiles = ["openai-embeddings.text-embedding-3@1"]
+[secretSlots.api_key]
+header = "Authorization: Bearer {}"
+[tool.embed_compare]
+operation = "embed"
+needs = ["lookup.by=job-id"]
+[tool.embed_lines]
+operation = "embed"
+[tool.embed_texts]
+operation = "embed"
+"""
+VECTORS = """apiVersion = "handler.dialect-profile/v1"
+[profile]
+id = "acme.vectors"
+revision = 1
+dialect = "openai.embeddings@1"
+provider = "acme"
+models = ["acme-1"]
+driver = "openai-embeddings@1"
+[auth]
+scheme = "none"
+[transport]
+base = "https://api.acme.example/v1"
+[[operation]]
+name = "embed"
+method = "POST"
+path = "/embeddings"
+effect = "none"
+result = "openai.embeddings.result@1"
+required = ["model", "input"]
+[operation.field.model]
+type = "string"
+[operation.field.input]
+type = "array"
+"""
+LOCK = f"""apiVersion = "handler.lock/v1"
+[profiles."acme.vectors@1"]
+digest = "sha256:{"0" * 64}"
+reviewedBy = "ada"
+published = "2026-11-30"
+"""
 GATED = VENDOR.replace("vendor", "gated") + "[sandbox]\ngpu = true\n"
 FILES = {
     "agents/clerk.toml": AGENT + 'requires = ["ocr/v1"]\nservices = { ocr = "a" }\n',
@@ -54,6 +100,12 @@ FILES = {
     "connectors/vendor/connector.toml": VENDOR,
     "connectors/vendor/main.py": "import handler_connector\n",
     "connectors/vendor/PROVISIONING.md": "Nothing.\n",
+    "bindings/unstated.toml": BINDING.replace("ocr-tesseract", "speaks")
+    + '[secrets]\napi_key = { env = "VENDOR_KEY" }\n',
+    "connectors/speaks/connector.toml": SPEAKS,
+    "connectors/speaks/PROVISIONING.md": "Nothing.\n",
+    "profiles/acme.vectors/1/profile.toml": VECTORS,
+    "handler.lock": LOCK,
     "connectors/gated/connector.toml": GATED,
     "connectors/gated/main.py": "import handler_connector\n",
     "connectors/gated/PROVISIONING.md": "Nothing.\n",
@@ -71,6 +123,8 @@ OBJECTS = {
     "WaitsFor": "agent/follower",
     "MissingRequirement": "agent/bare",
     "FrozenModified": "binding/pinned",
+    "ProfileMutated": "profile/acme.vectors@1",
+    "UnsupportedFact": "binding/unstated",
     "DuplicateName": "binding/letters",
     "MergeConflict": "binding/merged",
     "SecretUnresolved": "binding/keyless",
