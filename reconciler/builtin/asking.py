@@ -1,7 +1,7 @@
 """What a builtin tool is given beside its arguments, and the one way in which it ends without an answer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.model.routes import ScopeFolder
@@ -14,6 +14,7 @@ class Asked:
     session: str
     scope: tuple[ScopeFolder, ...]
     wanted: Callable[[], bool]
+    read: set[str] = field(default_factory=set)  # files whose text the answer gives, by the agent's paths
 
     def go_on(self) -> None:
         """Between two pieces of work: raises ``Ended`` when nobody waits any more."""

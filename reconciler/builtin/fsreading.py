@@ -35,6 +35,7 @@ def read_file(arguments: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
             lines.take(piece)
         digest = hashed.hexdigest()
         memory.READS.note(asked.session, found.stat, digest, whole=whole)
+        asked.read.add(path)
     if start > max(lines.count, 1):
         raise Ended("no_such_lines", "the file has fewer lines")
     return {

@@ -50,6 +50,7 @@ class _Search:
             told = text if len(text) <= _TOLD else text[:_TOLD] + "…"
             if self.walk.fits(path, told):
                 self.matches.append({"path": path, "line": number, "text": told})
+                self._asked.read.add(path)
 
     def look_below(self, folder: int, path: str) -> None:
         """Look through the text files below an open folder."""

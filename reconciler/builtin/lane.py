@@ -82,7 +82,8 @@ class BuiltinLane:
         if answerer is None:
             return Refusal("unavailable", "the product has no such tool")
         asked.go_on()
-        return Result(answerer(arguments, asked), {})
+        answer = answerer(arguments, asked)
+        return Result(answer, {}, tuple(asked.read))
 
     def close(self) -> None:
         """Nothing is held."""

@@ -49,6 +49,7 @@ class Entry:
     case: Case
     instance: InstanceName
     session: str
+    scope: tuple[ScopeFolder, ...]
     until_s: float  # monotonic: the call's own deadline
     consented: set[str] = field(default_factory=set)  # rules by which a person agreed to this call
     charged: dict[str, tuple[str, int]] = field(default_factory=dict)  # rule → currency, units
@@ -140,6 +141,18 @@ class Policing:
         else:
             heard(task.result())
 
+    def read(self, entry: str, paths: tuple[str, ...]) -> Refusal | None:
+        """A session reads files of its scope by a builtin connector: its later text is of their class."""
+        policy, held = self.policy, self._entries.get(entry)
+        if policy is None or held is None or policy.spec.taint != "session":
+            return None
+        try:
+            class_name = policy.highest(policy.labelled(_places(held.scope, paths)))
+            self.book.raise_mark(held.session, class_name, policy)
+        except (OSError, ValueError) as fault:
+            return Refusal("refused", f"what was read cannot be kept: {type(fault).__name__}")
+        return None
+
     def left(self, entry: str) -> None:
         """The call of that entry is over."""
         self._entries.pop(entry, None)
@@ -186,7 +199,9 @@ class Policing:
 
     def _entry(self, policy: Policy, entering: Entering) -> tuple[Entry, tuple[tuple[str, str], ...]]:
         """The call as requests are judged by it, and why it is of its class."""
-        basis = [(one.label, one.class_name) for one in policy.labelled(_places(entering))]
+        basis = [
+            (one.label, one.class_name) for one in policy.labelled(_places(entering.scope, entering.paths))
+        ]
         if policy.spec.taint == "session" and (mark := self.book.mark(entering.session)):
             basis.append(("session", mark))
         if floor := self._floor(entering.agent):
@@ -200,9 +215,8 @@ class Policing:
             size=size, effect=entering.tool.effect, grade="boundary",
         )  # fmt: skip
         until_s = asyncio.get_running_loop().time() + entering.left_s
-        return Entry(secrets.token_hex(8), case, entering.route.instance, entering.session, until_s), tuple(
-            basis
-        )
+        number, instance = secrets.token_hex(8), entering.route.instance
+        return Entry(number, case, instance, entering.session, entering.scope, until_s), tuple(basis)
 
     def entry(self, name: str) -> Entry | None:
         """The call that entered under that name, while it is under way."""
@@ -395,14 +409,14 @@ def is_here(origin: str) -> bool:
     return address.is_loopback
 
 
-def _places(entering: Entering) -> list[Place]:
+def _places(scope: tuple[ScopeFolder, ...], paths: Iterable[str]) -> list[Place]:
     found = []
-    for path in entering.paths:
+    for path in paths:
         try:
-            folder, parts = scopes.within(entering.scope, path)
+            folder, parts = scopes.within(scope, path)
         except Denied:
             continue  # the router refuses it
-        found += places(entering.scope, "/".join((folder.path.rstrip("/"), *parts)))
+        found += places(scope, "/".join((folder.path.rstrip("/"), *parts)))
     return found
 
 

@@ -20,11 +20,13 @@ from reconciler.model.routes import ScopeFolder
 class Result:
     """A connector's success: its structured answer, and the blobs it left for output files.
 
-    ``files`` maps an input property (of format ``handler-output-file``) to a file name in the lane's outbox.
+    ``files`` maps an input property (of format ``handler-output-file``) to a file name in the lane's outbox;
+    ``read`` names files of the scope, as the agent does, whose text is in the answer (of builtin connectors).
     """
 
     structured: Mapping[str, Any]
     files: Mapping[str, str]
+    read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

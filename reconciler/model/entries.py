@@ -45,6 +45,10 @@ class Entries(Protocol):
         """Decide; ``heard`` is called exactly once, maybe before this returns."""
         ...
 
+    def read(self, entry: str, paths: tuple[str, ...]) -> Refusal | None:
+        """The answer of that entry's call gives the text of files of the scope; why it may not, or None."""
+        ...
+
     def left(self, entry: str) -> None:
         """The call of that entry is over, or was given up."""
         ...
@@ -56,6 +60,10 @@ class Open:
     def enter(self, entering: Entering, heard: Entered) -> None:
         """Let it in."""
         heard("")
+
+    def read(self, entry: str, paths: tuple[str, ...]) -> Refusal | None:
+        """Nobody asks what a session has read."""
+        return None
 
     def left(self, entry: str) -> None:
         """Nothing was kept of it."""

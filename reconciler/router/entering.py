@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from reconciler.model.calls import Refusal
+from reconciler.model.calls import Refusal, Reply, Result
 from reconciler.model.entries import Entering, Policed
 
 
@@ -20,6 +20,12 @@ class LetIn:
     def ask(self, entering: Entering) -> None:
         """Ask; the answer may come before this returns, or when a person gave it."""
         self._policed.entries.enter(entering, self._heard)
+
+    def told(self, reply: Reply) -> Reply:
+        """What becomes of a reply: what its session reads by it is kept before the agent has it."""
+        if self.entry and isinstance(reply, Result) and reply.read:
+            return self._policed.entries.read(self.entry, reply.read) or reply
+        return reply
 
     def leave(self) -> None:
         """The call is over."""

@@ -345,7 +345,7 @@ class Flight:
         if self.over:
             return
         self._number = None
-        self.go_on(reply)
+        self.go_on(reply if self._let_in is None else self._let_in.told(reply))
 
     def expire(self) -> None:
         """The deadline passed: the agent is told, the connector is told to stop."""

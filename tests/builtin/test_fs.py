@@ -400,3 +400,17 @@ def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     reads.note("c", found, "e", whole=False)
     assert not reads.knows("c", found, "e", whole=True)
     assert reads.knows("c", found, "e", whole=False)
+
+
+def test_whose_text_an_answer_gives_is_told_beside_it(work: Path, desk: Desk) -> None:
+    (work / "clients").mkdir()
+    for name in ("clients/a.txt", "b.txt", "c.txt"):
+        (work / name).write_text(f"one {name}\n")
+    desk.ask("fs_list_dir", path=".")
+    desk.ask("fs_stat_file", path="c.txt")
+    desk.ask("fs_grep", path=".", pattern="nothing")
+    assert desk.asked.read == set()
+    desk.ask("fs_read_file", path="./b.txt")
+    found = desk.ask("fs_grep", path=".", pattern="one clients")
+    assert [one["path"] for one in found["matches"]] == ["clients/a.txt"]
+    assert desk.asked.read == {"./b.txt", "clients/a.txt"}

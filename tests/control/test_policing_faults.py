@@ -14,7 +14,10 @@ from reconciler.control.policing import places
 from reconciler.control.sending import NotSent
 from reconciler.egress.permits import Permits
 from reconciler.egress.policy import Sum
+from reconciler.model.calls import Refusal, Result
+from reconciler.model.entries import Policed
 from reconciler.model.routes import ScopeFolder
+from reconciler.router.entering import LetIn
 from tests.control.test_policing import ALLOW, ASK, World, recipe, told
 from tests.control.test_sending import sealed_of
 
@@ -192,5 +195,48 @@ def test_a_damaged_book_of_sums_says_so_and_nothing_leaves(tmp_path: Path, text:
         made = World(tmp_path)
         made.follow(ALLOW)
         assert not isinstance(await made.enter(recipe()), str)
+
+    told(story)
+
+
+def test_what_a_session_read_by_a_builtin_connector_makes_its_later_text_of_that_class(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(ALLOW)
+        reading = await made.enter(recipe("files", gate=False, egress=()))
+        assert isinstance(reading, str)
+        assert made.policing.read(reading, ("plain.txt", "../odd")) is None
+        assert isinstance(await made.enter(recipe()), str)
+        assert made.policing.read(reading, ("clients/a.txt",)) is None
+        said = await made.enter(recipe())
+        assert not isinstance(said, str)
+        assert "private never leaves" in said.diagnostic
+        assert isinstance(await made.enter(recipe(), session="s2"), str)
+        made.begin()
+        made.follow(ALLOW)
+        assert not isinstance(await made.enter(recipe()), str)  # over a restart, too
+
+    told(story)
+
+
+def test_what_cannot_be_kept_of_a_reading_is_not_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(ALLOW)
+        reading = await made.enter(recipe("files", gate=False, egress=()))
+        assert isinstance(reading, str)
+        (tmp_path / "egress-classes.json").mkdir()  # nothing can be put in its place
+        answer = Result({}, {}, ("clients/a.txt",))
+        policed = Policed()
+        policed.entries, policed.on = made.policing, True
+        call = LetIn(policed, lambda _: None)
+        call.entry = reading
+        said = call.told(answer)
+        assert isinstance(said, Refusal)
+        assert said.code == "refused"
+        plain = Result({}, {}, ("plain.txt",))
+        assert call.told(plain) is plain
 
     told(story)
