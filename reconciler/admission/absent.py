@@ -30,7 +30,7 @@ _CODES = {
     Kind.AGENT: "A290",
     Kind.CONFIG: "S290",
 }
-_BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached", "builtin")
+_BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached", "builtin", "dialect")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,11 @@ import anyio
 import anyio.abc
 
 from reconciler import __version__
-from reconciler.control import asked, folders, lock, looking, processes, rpc, withholding
+from reconciler.control import asked, folders, lock, looking, processes, rpc, speakers, withholding
 from reconciler.control.admitted import Admitted
 from reconciler.control.bad import Bad
 from reconciler.control.decisionbook import DecisionBook
+from reconciler.control.dialects import Dialects
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.effects import LedgerEffects
@@ -201,6 +202,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
             await news.shadows.close()
             await parts.supervisor.close()
             await news.policing.close()
+            news.dialects.close()
             await leaving.close()
             await effects.close()
             news.router.flush()
@@ -234,10 +236,12 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     router.keep_effects(effects)
     news.policing = leaving.policing = _policing(place, journal, effects)
     _police(news, dispatcher, withdrawn)
+    dispatcher.within.dialects = news.dialects = speakers.joined(
+        leaving, effects, supervisor, news.policing, recipe=news.recipe
+    )
     news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
     looker = Looker(place, Admitted(place.state / "admitted"))
-    board = Board(place.state / "status", time.time)
-    retained = Retained(place.state / "retained.json")
+    board, retained = Board(place.state / "status", time.time), Retained(place.state / "retained.json")
     smoke = Smoke(router, place.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
 
     def demand(look: Look, binding: str) -> Demand:
@@ -329,6 +333,7 @@ class _News:
     router: Router
     shadows: Shadows
     policing: Policing
+    dialects: Dialects
 
     def instance(self, seen: InstanceSeen) -> None:
         self.keeper.standings.heard(seen)

@@ -15,9 +15,9 @@ from typing import Any, Protocol, cast
 
 from reconciler import __version__
 from reconciler.builtin import tape
-from reconciler.builtin.lane import RUNTIME as BUILTIN
-from reconciler.builtin.lane import BuiltinLane
 from reconciler.control.turns import Turns
+from reconciler.control.within import RUNTIMES as WITHIN
+from reconciler.control.within import InnerLane, Within
 from reconciler.drivers import upstream, usual
 from reconciler.drivers.upstream import Garbage, Progressed
 from reconciler.model.calls import Lane, NoEffect, Refusal, Sink
@@ -78,7 +78,8 @@ class Dispatcher:
         self.root = root
         self.instances = instances
         self._recipe = recipe
-        self._lanes: dict[InstanceName, Connector | BuiltinLane] = {}
+        self.within = Within(root)
+        self._lanes: dict[InstanceName, Connector | InnerLane] = {}
         self._leaving: dict[
             InstanceName, asyncio.Future[str]
         ] = {}  # the end of the process behind a lost lane
@@ -100,7 +101,7 @@ class Dispatcher:
             waiting.append(ready)
             return
         recipe = self._recipe(instance)
-        if recipe is not None and recipe.runtime in (BUILTIN, tape.RUNTIME):
+        if recipe is not None and recipe.runtime in WITHIN:
             ready(self._builtin(instance, recipe))
             return
         self._opening[instance] = [ready]
@@ -116,7 +117,7 @@ class Dispatcher:
             if isinstance(lane, Refusal):
                 heard(lane)
             else:
-                cast(Connector | BuiltinLane, lane).prove(heard)
+                cast(Connector | InnerLane, lane).prove(heard)
 
         self.open_lane(instance, ready)
 
@@ -143,12 +144,12 @@ class Dispatcher:
             del self._lanes[lane.name]
             self._leaving[lane.name] = lane.process_ended
 
-    def _builtin(self, instance: InstanceName, recipe: Recipe) -> BuiltinLane:
-        """A lane to a part of the product; those of instances that are gone go when one comes."""
+    def _builtin(self, instance: InstanceName, recipe: Recipe) -> InnerLane:
+        """A lane within the controller; those of instances that are gone go when one comes."""
         for name, old in [*self._lanes.items()]:
-            if isinstance(old, BuiltinLane) and self._recipe(name) is None:
+            if not isinstance(old, Connector) and self._recipe(name) is None:
                 self._lanes.pop(name).close()
-        made = self._lanes[instance] = tape.lane(instance, self.instances, recipe, self.root)
+        made = self._lanes[instance] = self.within.lane(instance, self.instances, recipe)
         return made
 
     async def _open(self, name: InstanceName) -> None:

@@ -29,6 +29,7 @@ _BOUNDS = {
     "pids": "number of processes",
     "cpu": "use of processors",
 }  # walls without which a connector runs all the same, if there is no other way
+_NO_PROCESS = "no process is needed: the controller speaks to its server, and a call shows if that answers"
 _SUSPENDED = Condition("Ready", "False", "Suspended", "suspended")
 
 
@@ -189,8 +190,9 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
     current = next((one for one in seen if one.name in wanted), None)
     if facts.running and (words := _without_process(facts, ref)):
         return Condition("Ready", "True", "Running", words)
-    if current is None or not facts.running:
-        return _whole(facts, "Idle", "the first call starts it")
+    spoken = _runtime(facts, ref) == "dialect"
+    if current is None or not facts.running or (spoken and current.phase != "failed"):
+        return _whole(facts, "Idle", _NO_PROCESS if spoken else "the first call starts it")
     return _instance_ready(current)
 
 
@@ -225,14 +227,14 @@ def _without_process(facts: Facts, ref: ObjectRef) -> str:
     tape = getattr(facts.admission.in_force[ref].spec, "cassette", None)
     if tape is not None and tape.mode == "replay":
         return "its cassette answers"
-    return "it is part of the product: the controller answers" if _is_builtin(facts, ref) else ""
+    return "it is part of the product: the controller answers" if _runtime(facts, ref) == "builtin" else ""
 
 
-def _is_builtin(facts: Facts, ref: ObjectRef) -> bool:
+def _runtime(facts: Facts, ref: ObjectRef) -> str:
     form = facts.admission.in_force.get(ref)
     name = form.spec.connector if form is not None and isinstance(form.spec, Binding) else None
     connector = facts.admission.in_force.get(ObjectRef(Kind.CONNECTOR, name or ""))
-    return connector is not None and getattr(connector.spec, "runtime", None) == "builtin"
+    return getattr(connector.spec, "runtime", None) or "" if connector is not None else ""
 
 
 def _conformant(demanded: Demanded) -> Condition:

@@ -375,6 +375,7 @@ class _Ear:
     wants_progress = False
     session = ""
     entry = ""  # a policy takes it for the highest class
+    attempt = ""  # it has no effect
     scope: tuple[ScopeFolder, ...] = ()
 
     def __init__(self, caller: str) -> None:

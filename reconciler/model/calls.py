@@ -71,6 +71,11 @@ class Sink(Protocol):
         """What the call was let in by; "" where nobody was asked."""
         ...
 
+    @property
+    def attempt(self) -> str:
+        """The ledger's name for what it does; "" without an effect."""
+        ...
+
     def progress(self, progress: float, total: float | None) -> None: ...
 
     def done(self, reply: Reply) -> None: ...
@@ -100,6 +105,10 @@ class Relayed:
     @property
     def entry(self) -> str:
         return self._sink.entry
+
+    @property
+    def attempt(self) -> str:
+        return self._sink.attempt
 
     def progress(self, progress: float, total: float | None) -> None:
         self._sink.progress(progress, total)

@@ -181,6 +181,19 @@ def finder(pattern: str) -> Callable[[str], bool]:
         raise ValueError("the pattern is none of the linear engine's") from error
 
 
+def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:
+    """What says of a value where it does not fit a caller's schema, in one sentence, or "". Patterns run in
+    linear time and nothing is fetched; ValueError for a schema that cannot be compiled.
+    """
+    compiled = _compiled(schema, "")
+
+    def fault(value: object) -> str:
+        error = next(compiled.iter_errors(value), None)
+        return "" if error is None else error.message
+
+    return fault
+
+
 def _need_shape(definition: object) -> None:
     keys = ("name", "inputSchema", "outputSchema")
     if not isinstance(definition, dict) or any(key not in definition for key in keys):

@@ -47,6 +47,7 @@ _MAX_LISTED = 20  # models that a refusal names
 _MAX_WORD = 64  # characters of a misspelt name that are compared
 _LINE_FACTOR, _LINE_ROOM = 2.5, 64 * 1024  # what escapes and the envelope may add to an answer (ruling 52)
 
+_OURS = ("refused", "invalid_input", "limit")  # of what never left: a fact that a profile does not state
 _LEVELS = strict.MAX_DEPTH - 2  # of an answer: what is above it is the message and its result
 
 
@@ -309,7 +310,8 @@ def _means_nothing_happened(contract: Contract, code: str) -> bool:
 def judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
     """What a connector's reply comes to: its codes against the list, its answer against the schema."""
     if not isinstance(reply, Result):
-        if reply.code in contract.errors or reply.code == "unavailable":
+        ours = reply.code in _OURS and reply.no_effect == "unsent"  # the controller's own lanes alone say so
+        if ours or reply.code in contract.errors or reply.code == "unavailable":
             return Refused(reply.code, diagnostic=reply.diagnostic or reply.code)
         # A code that the interface does not list would be the vendor's word: the operator alone hears it.
         why = f"answered the error '{reply.code}', which {contract.interface} does not list"

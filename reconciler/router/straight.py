@@ -134,6 +134,7 @@ class Straight:
         "number", "over", "wants_progress",
     )  # fmt: skip
     entry = ""  # nobody was asked
+    attempt = ""  # it has no effect
 
     def __init__(self, caller: Caller, way: Way, ident: Id, era: mcp.Era) -> None:
         self._caller = caller

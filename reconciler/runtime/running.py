@@ -132,6 +132,11 @@ class Running:
             self.forgive()
         self._tell()
 
+    @property
+    def revoked(self) -> str:
+        """Why its secrets are not to be used, or ""."""
+        return self._revoked
+
     def lacks(self, words: str) -> None:
         """What a look at its secrets found: why its next start fails, or ""; what runs goes on."""
         if words == self._unfound:

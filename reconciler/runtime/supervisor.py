@@ -103,7 +103,8 @@ class Supervisor:
         self._environments = Environments(folders.state / "envs")
         self._images = Images(folders.state / "images")
         self._kit = kit
-        resolver = secrets or Resolver()
+        self.folders, self.resolver = folders, secrets or Resolver()
+        resolver = self.resolver
         self._rotation = Rotation(resolver, self._loop.time)
         self._revoked: Mapping[InstanceName, str] = {}
         self._looks: set[asyncio.Task[None]] = set()  # at secrets, each a second at most
@@ -289,6 +290,17 @@ class Supervisor:
             if self._limits.close():
                 return
             await asyncio.sleep(0.01)
+
+    def code(self, digest: str) -> Path | None:
+        """Where pinned code of this digest lies; None: it is not pinned."""
+        return self._objects.path(digest)
+
+    def barred(self, name: InstanceName) -> str:
+        """Why nothing may be sent for an instance that needs no process, or "": it is not declared, or its
+        secrets were taken back.
+        """
+        unit = self._units.get(name)
+        return f"{name} is not declared" if unit is None else unit.revoked
 
     async def find_secrets(self, binding: str) -> list[finding.Found]:
         """Whether each secret of a binding's instances (``""``: of all) can be found now."""

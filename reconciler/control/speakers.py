@@ -1,0 +1,50 @@
+"""The rooms of dialects, joined: who speaks for instances without code, and who keeps what that costs."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from reconciler.control.dialects import Dialects, facts_of
+from reconciler.control.effects import LedgerEffects
+from reconciler.control.leaving import Leaving
+from reconciler.control.permitting import Permitting
+from reconciler.control.policing import Policing
+from reconciler.control.transmitting import Outside
+from reconciler.control.wirekeeping import WireKeeper
+from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Recipe
+from reconciler.runtime.supervisor import Supervisor
+
+
+def joined(
+    leaving: Leaving,
+    effects: LedgerEffects,
+    supervisor: Supervisor,
+    policing: Policing,
+    *,
+    recipe: Callable[[InstanceName], Recipe | None],
+) -> Dialects:
+    """Those of one controller, made on its loop. ``recipe`` says what an instance is made of."""
+    permitting = Permitting(policing, leaving.permits, time.monotonic)
+    outside = Outside(
+        leaving.way, leaving.permits, permitting, supervisor.resolver, supervisor.folders.run / "d",
+        barred=supervisor.barred,
+    )  # fmt: skip
+    outside.clear()
+    made = Dialects(outside, WireKeeper(effects, time.time), supervisor.code)
+    made.recipe = recipe
+
+    def entry(name: str) -> tuple[str, str]:
+        found = policing.entry(name) if name else None
+        return (found.case.interface, found.case.purpose) if found is not None else ("", "")
+
+    def facts(recipe: Recipe) -> Mapping[str, str]:
+        """What all profiles of an instance state alike."""
+        try:
+            speaker = made.speaker(recipe.name)
+        except (OSError, ValueError):
+            return {}
+        stated = [set(facts_of(one).items()) for one in speaker.spoken.profiles] if speaker else []
+        return dict(set.intersection(*stated)) if stated else {}
+
+    made.entry, policing.facts = entry, facts
+    return made

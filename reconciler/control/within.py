@@ -1,0 +1,30 @@
+"""Lanes to what needs no process: parts of the product, cassettes, and what speaks a dialect."""
+
+from pathlib import Path
+
+from reconciler.builtin import tape
+from reconciler.builtin.lane import RUNTIME as BUILTIN
+from reconciler.builtin.lane import BuiltinLane, Holder
+from reconciler.control import spoken
+from reconciler.control.dialects import DialectLane, Dialects
+from reconciler.model.names import InstanceName
+from reconciler.model.recipes import Recipe
+
+RUNTIMES = (BUILTIN, tape.RUNTIME, spoken.RUNTIME)
+InnerLane = BuiltinLane | DialectLane
+
+
+class Within:
+    """Makes them. ``root``, the configuration, is where cassettes lie; ``dialects`` is set where there is one
+    who speaks.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self.root = root
+        self.dialects: Dialects | None = None
+
+    def lane(self, name: InstanceName, holder: Holder, recipe: Recipe) -> InnerLane:
+        """The lane of an instance; it answers ``unavailable`` where nobody speaks for it."""
+        if recipe.runtime == spoken.RUNTIME and self.dialects is not None:
+            return self.dialects.lane(name, holder, recipe)
+        return tape.lane(name, holder, recipe, self.root)
