@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.model.jobs import SCHEMAS, companions
 from reconciler.model.names import Kind, ObjectRef
-from tests.admission import build, test_profiles
+from tests.admission import build
 from tests.admission.build import agent, binding, connector, interface
 
 AGENT = agent("a", 'services = { ocr = "b" }\n')
@@ -48,7 +48,6 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 
 # what is written, the object, the key that the condition names; serving without it would be wrong
 NEEDED = [
-    (test_profiles.SPOKEN, "connector/c", "runtime"),
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (
         jobs() | bound(),
