@@ -3,14 +3,14 @@
 
 import click
 
-from reconciler.doors import usage
+from reconciler.doors import runscli, usage
 
 _FORMATS = click.Choice(["text", "json", "github", "sarif"])
 
 
 @click.group("chain")
 def _chain() -> None:
-    """Task chains: is one sound, what does it do, how does it look."""
+    """Task chains: is one sound, what does it do, how does it look; and run it."""
 
 
 @_chain.command("vet")
@@ -61,4 +61,5 @@ def _graph(settings: usage.Settings, chain: str, svg: bool) -> int:  # noqa: FBT
     return chaining.graph(settings, chain, svg=svg)
 
 
-COMMANDS = (_chain,)
+_chain.add_command(runscli.run_chain)
+COMMANDS = (_chain, *runscli.COMMANDS)

@@ -120,3 +120,73 @@ def test_a_model_reads_a_page_over_the_router(place: tuple[House, mailserver.Mai
 def waited(made: House) -> list[dict[str, Any]]:
     wait_for(lambda: bool(waiting(made)), "somebody is asked")
     return waiting(made)
+
+
+def mails(box: mailserver.Mailbox) -> list[str]:
+    return [str(mail["Subject"]) for _, mail, _ in box.mails]
+
+
+def mail_script(subject: str, last: str = "Done.") -> list[dict[str, Any]]:
+    arguments = {**MAIL_ARGUMENTS, "subject": subject}
+    return [{"tools": [{"name": "send-email.send_email_message", "arguments": arguments}]}, {"text": last}]
+
+
+def test_an_effect_waits_for_a_person_and_the_wait_outlives_the_controller(
+    place: tuple[House, mailserver.Mailbox],
+) -> None:
+    made, box = place
+    begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("approved"))
+    (question,) = waited(made)
+    assert question["about"]["arguments"]["to"] == ["ada@example.test"]
+    assert begun["id"] in made.handler("runs", "list").stdout
+    made.kill()
+    made.start()
+    assert [one["id"] for one in waited(made)] == [question["id"]]
+    assert "approved" not in mails(box)
+    made.handler("approve", question["id"])
+    done = finished(made, begun["id"])
+    assert (done["run"]["state"], done["output"]["text"]) == ("completed", "Done.")
+    assert mails(box).count("approved") == 1
+    assert "step_failed" not in kinds(done)
+
+
+def test_a_controller_killed_during_an_approved_call_does_not_make_it_again(
+    place: tuple[House, mailserver.Mailbox],
+) -> None:
+    made, box = place
+    box.holds = True
+    begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("killed"))
+    (question,) = waited(made)
+    made.handler("approve", question["id"])
+    wait_for(lambda: "killed" in mails(box), "the message came")
+    made.kill()
+    box.holds = False
+    made.start()
+    done = finished(made, begun["id"])
+    assert done["run"]["state"] == "completed"
+    assert mails(box).count("killed") == 1
+    assert [one["error"] for one in done["told"] if one["kind"] == "tool_call"] == ["outcome_unknown"]
+
+
+def test_what_a_person_denies_is_not_done(place: tuple[House, mailserver.Mailbox]) -> None:
+    made, box = place
+    begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("denied"))
+    (question,) = waited(made)
+    made.handler("approve", question["id"], "--deny")
+    done = finished(made, begun["id"])
+    assert done["run"]["state"] == "completed"
+    assert "denied" not in mails(box)
+    assert "tool_call" not in kinds(done)
+
+
+def test_the_command_line_follows_a_run_and_ends_one(place: tuple[House, mailserver.Mailbox]) -> None:
+    made, _ = place
+    (made.inbox / "script.json").write_text(json.dumps([{"text": "Hello back."}]))
+    done = made.handler("chain", "run", "loop", "--text", "hello", "--script", "script.json", "-w")
+    assert done.stdout == "Hello back.\n"
+    assert "A script answers in the place of a model." in done.stderr
+    (made.inbox / "slow.json").write_text(json.dumps([{"text": "late", "delaySeconds": 300}]))
+    run = made.handler("chain", "run", "loop", "--text", "hello", "--script", "slow.json").stdout.strip()
+    assert made.handler("runs", "cancel", run).stdout == f"{run}: cancelled\n"
+    assert "cancelled" in made.handler("runs", "show", run).stdout
+    assert made.handler("runs", "resume", run, check=False).returncode == 1

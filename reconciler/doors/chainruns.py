@@ -1,0 +1,246 @@
+"""``handler chain run`` and ``handler runs``: begin a run, follow it, look at it, end it.
+
+Lists and sheets are read from the runs' own files, beside the controller that writes them; the rest is the
+controller's to do, since a run goes on in it.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reconciler.control import folders, lock
+from reconciler.control.runfiles import Head, RunFiles
+from reconciler.control.status import iso
+from reconciler.doors import client, columns, usage
+
+_HEAD = ["RUN", "STATE", "CHAIN", "AGENT", "BEGAN", "WHY"]
+_COLOURS = {
+    "completed": "green", "failed": "red", "cancelled": "yellow", "stopped": "red",
+    "waiting_approval": "yellow",
+}  # fmt: skip
+_FOLLOW_S = 30
+_STOPPED = 3  # exit of a run that can be resumed
+_MOST_INPUT = 16 * 2**20  # bytes
+
+
+def run(settings: usage.Settings, words: Mapping[str, Any]) -> int:
+    """Begin a run, and with ``wait`` follow it. Raises ``usage.Stopped``."""
+    params: dict[str, object] = {"chain": words["chain"], "agent": words["agent"]}
+    params |= {"inputType": words["kind"], "input": _input(words), "vars": _pairs(words["pairs"])}
+    if words["script"]:
+        params["script"] = _json(str(words["script"]), "script")
+    control = client.Client(settings.config)
+    begun = control.ask("chain.run", params)
+    return _begun(settings, control, begun, wait=bool(words["wait"]))
+
+
+def resume(settings: usage.Settings, text: str, *, wait: bool) -> int:
+    """Go on with a run; 0. Raises ``usage.Stopped``."""
+    control = client.Client(settings.config)
+    begun = control.ask("run.resume", {"run": text})
+    return _begun(settings, control, begun, wait=wait)
+
+
+def cancel(settings: usage.Settings, text: str) -> int:
+    """End a run; 0. Raises ``usage.Stopped``."""
+    told = client.Client(settings.config).ask("run.cancel", {"run": text})
+    if settings.output == "json":
+        _out(told)
+    elif not settings.quiet:
+        sys.stdout.write(f"{told.get('id')}: {told.get('state')}\n")
+    return 0
+
+
+def listing(settings: usage.Settings, *, every: bool) -> int:
+    """List runs, the newest first; 0."""
+    state = _state(settings)
+    found = [_true(state, one) for one in RunFiles(state).heads() if every or not one.is_over]
+    if settings.output == "json":
+        _out({"runs": [one.as_json() for one in found]})
+    elif settings.output == "name":
+        sys.stdout.write("".join(f"{one.id}\n" for one in found))
+    elif found:
+        paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+        sys.stdout.write(columns.table([_HEAD, *(_row(one, paint) for one in found)], paint))
+    elif not settings.quiet:
+        sys.stderr.write("There is no run.\n" if every else "No run goes on ('--all' lists what is over).\n")
+    return 0
+
+
+def show(settings: usage.Settings, text: str) -> int:
+    """Show one run; 0. Raises ``usage.Stopped`` where there is none."""
+    state = _state(settings)
+    files = RunFiles(state)
+    head = files.head(text)
+    if head is None:
+        raise usage.Stopped(f"there is no run '{text[:40]}', or more than one begins so: 'handler runs list'")
+    head, events, output = _true(state, head), files.events(head.id), files.output(head.id)
+    if settings.output == "json":
+        _out({"run": head.as_json(), "told": events, "output": output})
+        return 0
+    sys.stdout.write(_sheet(head))
+    for event in events:
+        if line := _line(event):
+            sys.stdout.write(f"  {str(event.get('timestamp', ''))[11:19]}  {line}\n")
+    if output is not None:
+        sys.stdout.write(f"\n{output.get('text', '')}\n")
+    return 0
+
+
+# beginning and following
+
+
+def _begun(settings: usage.Settings, control: client.Client, begun: Mapping[str, Any], *, wait: bool) -> int:
+    run_id = str(begun.get("id"))
+    if begun.get("scripted") and not settings.quiet:
+        sys.stderr.write("A script answers in the place of a model.\n")
+    if wait:
+        return _follow(settings, control, run_id)
+    if settings.output == "json":
+        _out(dict(begun))
+    else:
+        sys.stdout.write(f"{run_id}\n")
+        if not settings.quiet:
+            sys.stderr.write(f"The run goes on in the controller: handler runs show {run_id}\n")
+    return 0
+
+
+def _follow(settings: usage.Settings, control: client.Client, run_id: str) -> int:
+    after = ""
+    try:
+        while True:
+            wish: dict[str, object] = {"run": run_id, "after": after, "waitSeconds": _FOLLOW_S}
+            found = control.ask("run.follow", wish, _FOLLOW_S + client.ANSWER_S)
+            after = str(found.get("after"))
+            _tell(settings, found)
+            if "output" in found:
+                return _ended(settings, found)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nThe run goes on: 'handler runs cancel {run_id}' ends it.\n")
+        return 130
+    except client.NoController as fault:
+        raise usage.Stopped(f"{fault}; the run {run_id} goes on when a controller is back") from None
+
+
+def _tell(settings: usage.Settings, found: Mapping[str, Any]) -> None:
+    if settings.quiet:
+        return
+    for event in found.get("told") or ():
+        if line := _line(event):
+            sys.stderr.write(f"{line}\n")
+        if event.get("kind") == "approval_requested":
+            number = found["run"].get("waits_for") or "ID"
+            more = "" if number != "ID" else " ('handler approve list' shows it)"
+            sys.stderr.write(f"  a person is asked: handler approve {number}{more}\n")
+    sys.stderr.flush()
+
+
+def _ended(settings: usage.Settings, found: Mapping[str, Any]) -> int:
+    head, output = found["run"], found.get("output")
+    if settings.output == "json":
+        _out({"run": head, "output": output})
+    elif output is not None:
+        sys.stdout.write(f"{output.get('text', '')}\n")
+    if head["state"] == "completed":
+        return 0
+    if not settings.quiet:
+        why = head.get("message") or head.get("code") or ""
+        sys.stderr.write(f"The run {head['id']} {head['state']}{f': {why}' if why else ''}\n")
+        if head["state"] == "stopped":
+            sys.stderr.write(f"  'handler runs resume {head['id']}' goes on with it\n")
+    return _STOPPED if head["state"] == "stopped" else 1
+
+
+def _line(event: Mapping[str, Any]) -> str:
+    """What a person is told of an event; "" for what is of no interest."""
+    task, kind, error = event.get("task_id", ""), event.get("kind"), event.get("error", "")
+    tool = event.get("tool_name")
+    again = f", try {event['retry'] + 1}" if event.get("retry") else ""
+    words = {
+        "step_started": f"{event.get('task_handler')}{again}",
+        "step_failed": f"failed: {error}",
+        "tool_call_pending": f"calls {tool}",
+        "tool_call": f"{tool} answered {error}" if error else "",
+        "model_call": f"{event.get('model_name') or 'a model'}: {error}" if error else "",
+        "approval_requested": f"{tool} waits for a person",
+        "print": str(event.get("content", "")),
+    }
+    line = words.get(str(kind), "")
+    return f"{task}: {line}" if line and task else line
+
+
+# words
+
+
+def _input(words: Mapping[str, Any]) -> object:
+    source, text = str(words["source"]), str(words["text"])
+    if source and text:
+        raise usage.Usage("write --input FILE or --text TEXT, not both")
+    if source:
+        try:
+            raw = sys.stdin.buffer.read(_MOST_INPUT + 1) if source == "-" else Path(source).read_bytes()
+            if len(raw) > _MOST_INPUT:
+                raise usage.Stopped(f"the input has more than {_MOST_INPUT} bytes")
+            text = raw.decode()
+        except OSError as fault:
+            raise usage.Stopped(f"cannot read {source}: {fault.strerror}") from None
+        except UnicodeDecodeError:
+            raise usage.Stopped(f"{source} is no text in UTF-8") from None
+    if words["kind"] == "chat_history":
+        try:
+            return json.loads(text)
+        except ValueError as fault:
+            raise usage.Stopped(f"the input is no JSON: {fault}") from None
+    return text
+
+
+def _pairs(pairs: Any) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = str(pair).partition("=")
+        if not name or not equals:
+            raise usage.Usage(f"--var is NAME=VALUE, not '{pair}'")
+        found[name] = value
+    return found
+
+
+def _json(path: str, what: str) -> Any:
+    try:
+        return json.loads(Path(path).read_bytes())
+    except OSError as fault:
+        raise usage.Stopped(f"cannot read {path}: {fault.strerror}") from None
+    except ValueError as fault:
+        raise usage.Stopped(f"the {what} {path} is no JSON: {fault}") from None
+
+
+def _state(settings: usage.Settings) -> Path:
+    return Path(folders.places(settings.config)[1])
+
+
+def _true(state: Path, head: Head) -> Head:
+    """A run as it is: without a controller none goes on."""
+    if head.is_over or head.state == "stopped" or lock.owner(state) is not None:
+        return head
+    return replace(head, message="no controller runs: it goes on when one does")
+
+
+def _row(one: Head, paint: columns.Paint) -> list[str]:
+    why = one.code or (f"approve {one.waits_for}" if one.waits_for else one.message)
+    state = f"{one.state}{' (scripted)' if one.scripted else ''}"
+    return [one.id, paint(state, _COLOURS.get(one.state, "")), one.chain, one.agent, iso(one.at), why[:60]]
+
+
+def _sheet(head: Head) -> str:
+    rows = [("run", head.id), ("state", head.state), ("chain", head.chain), ("agent", head.agent)]
+    rows += [("began", iso(head.at)), ("ended", iso(head.ended) if head.ended else "")]
+    rows += [("model", "scripted: a script answers, nothing is sent" if head.scripted else "")]
+    rows += [("waits for", f"a person: handler approve {head.waits_for}" if head.waits_for else "")]
+    rows += [("task", head.task), ("code", head.code), ("why", head.message)]
+    return "".join(f"{name:<10} {value}\n" for name, value in rows if value)
+
+
+def _out(told: Any) -> None:
+    sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
