@@ -66,6 +66,9 @@ class ConditionSeen(Document):
     """The digest of the object's source that this was observed for."""
     last_transition_time: str
     """When `status` last changed, as an ISO instant in UTC."""
+    expires_at: str = ""
+    """From when on it is worth nothing, to be read as Unknown, reason Stale; empty: it holds until it is said
+    anew."""
 
 
 class SourceSeen(Document):
@@ -163,6 +166,56 @@ class AttemptSeen(Document):
     """How long that took, from the look that took it up."""
 
 
+class SubjectSeen(Document):
+    """What an observation is about."""
+
+    binding: str
+    """The binding."""
+    instance: str
+    """The instance: the binding, and the digest of all that it is made from."""
+    operation: str
+    """The tool, or the operation of a profile; `*` is all of them."""
+    profile: str
+    """The profile, as ID@REVISION; empty for a connector with code of its own."""
+    profile_digest: str
+    """The digest of its facts, or empty."""
+
+
+class ObservationSeen(Document):
+    """One thing that was seen of a binding (`handler.observation/v1`); none stands for another."""
+
+    kind: Literal["link", "readiness", "conformance"]
+    """Did something answer; can the operation take work now; did exactly this pass its suite."""
+    subject: SubjectSeen
+    """What it is about."""
+    value: str
+    """link: up, down, unknown; readiness: ready, warming, busy, not-ready, unprobed, unknown; conformance:
+    passed, failed, stale, never."""
+    reason: Reason
+    """One word of a closed list: why."""
+    message: str
+    """The same for people."""
+    by: Literal["link-probe", "readiness-probe", "inventory", "call", "conformance", "fingerprint"]
+    """Who saw it."""
+    observed_at: str
+    """When, as an ISO instant in UTC."""
+    expires_at: str
+    """From when on it is worth nothing."""
+    egress_bytes: int
+    """What the looking sent, beyond a handshake."""
+    evidence: str
+    """The fingerprint of the evidence, of conformance; or empty."""
+
+
+class ModelsSeen(Document):
+    """What a server lists as its models, held against the binding's."""
+
+    missing: list[str]
+    """Models of the binding that it does not list."""
+    undeclared_seen: int
+    """How many others it lists: none of them can be asked for."""
+
+
 class StatusFile(Document):
     """All that is known of one object: `status/KIND/NAME.json`."""
 
@@ -195,6 +248,10 @@ class StatusFile(Document):
     jobs: dict[Literal["open", "indeterminate"], int] | None = None
     """How many of a binding's attempts at an effect are not over, and of how many of those nobody can know
     whether they happened (`handler jobs`); null of other kinds, and where no controller runs."""
+    observations: list[ObservationSeen] = []
+    """What was seen of a binding: link, readiness and conformance, each with its age."""
+    models: ModelsSeen | None = None
+    """Of a binding whose server was asked for its models; else null."""
     history: list[AttemptSeen] = []
     """Its last forms, the newest first: at most five, one a digest."""
     last_handled_request_at: str = ""

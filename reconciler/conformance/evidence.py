@@ -102,6 +102,7 @@ class Proof:
     message: str
     fingerprint: str = ""
     until: str = ""  # an ISO instant in UTC; "" where nothing is proven
+    since: str = ""  # when the check that says so ended; likewise
 
 
 def proof(
@@ -124,11 +125,19 @@ def proof(
     told = until.isoformat(timespec="seconds").replace("+00:00", "Z")
     if newest.tiers.conformance != "passed":
         failed = sum(result.verdict != "passed" for result in newest.results)
-        return Proof("failed", f"{failed} of its cases did not pass on {day}", newest.fingerprint)
+        words = f"{failed} of its cases did not pass on {day}"
+        return Proof("failed", words, newest.fingerprint, since=newest.finished)
     if until < now:
-        return Proof("stale", f"it passed on {day}, more than {most_days} days ago", newest.fingerprint)
+        words = f"it passed on {day}, more than {most_days} days ago"
+        return Proof("stale", words, newest.fingerprint, since=newest.finished)
     count = sum(result.tier == "conformance" for result in newest.results)
-    return Proof("passed", f"all {count} cases passed on {day} ({newest.mode})", newest.fingerprint, told)
+    return Proof(
+        "passed",
+        f"all {count} cases passed on {day} ({newest.mode})",
+        newest.fingerprint,
+        told,
+        newest.finished,
+    )
 
 
 def _ended(evidence: Evidence) -> datetime | None:

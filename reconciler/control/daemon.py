@@ -16,7 +16,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ import anyio.abc
 from reconciler import __version__
 from reconciler.control import asked, folders, lock, looking, processes, rpc, speakers, withholding
 from reconciler.control.admitted import Admitted
+from reconciler.control.attentive import Attentive
 from reconciler.control.bad import Bad
 from reconciler.control.decisionbook import DecisionBook
 from reconciler.control.dialects import Dialects
@@ -56,6 +57,7 @@ from reconciler.control.shadowing import Shadows
 from reconciler.control.smoke import Smoke
 from reconciler.control.status import Board
 from reconciler.control.tracing import Tracer
+from reconciler.control.truths import Truths
 from reconciler.control.watch import Outside, Watch
 from reconciler.control.withdrawn import Withdrawn
 from reconciler.model.calls import CallRecord
@@ -230,9 +232,9 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     def record(call: CallRecord) -> None:
         journal.call(call)
         sessions.called(call.session)
-        news.observed.called(call)
+        news.called(call)
 
-    news.router = router = Router(withdrawn, record=record, now=time.time, clock=time.monotonic)
+    news.router = router = _router(news, withdrawn, record)
     router.keep_effects(effects)
     news.policing = leaving.policing = _policing(place, journal, effects)
     _police(news, dispatcher, withdrawn)
@@ -255,8 +257,8 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     news.observed = Observed(
         controller, Clocks(time.time, time.monotonic), Tracer(os.environ, secrets.token_hex)
     )
-    news.observed.more = lambda: (*shadows.families(), *effects.families())
-    board.jobs, effects.changed = effects.jobs, board.stir
+    news.observed.more = lambda: (*shadows.families(), *effects.families(), *news.truths.families())
+    _board(board, news.truths, effects, journal)
     journal.left = news.observed.left
     doorkeeper.ended = lambda session: controller.session_ended()
     sessions.revision = lambda: controller.serving
@@ -267,6 +269,20 @@ def _runs(place: Place, news: "_News") -> Runs:
     """Whoever carries out runs of chains."""
     rooms = Rooms(news.router, news.keeper, news.table, lambda: news.policing.approvals)
     return Runs(place.state, rooms, time.time)
+
+
+def _board(board: Board, truths: Truths, effects: LedgerEffects, journal: Journal) -> None:
+    """Have status files say what is beside the loop's own facts: attempts, and what was observed."""
+    board.jobs, effects.changed = effects.jobs, board.stir
+    board.truths, truths.changed, truths.event = truths.observations, board.stir, journal.event
+
+
+def _router(news: "_News", withdrawn: Withdrawn, record: Callable[[CallRecord], None]) -> Router:
+    """The agents' side, which asks what is known of whom it sends to, and says what it hears."""
+    attentive = Attentive(withdrawn, news.truths, news.recipe)
+    router = Router(attentive, record=record, now=time.time, clock=time.monotonic)
+    router.tell_unanswered(news.truths.unanswered)
+    return router
 
 
 def _policing(place: Place, journal: Journal, effects: LedgerEffects) -> Policing:
@@ -334,6 +350,13 @@ class _News:
     shadows: Shadows
     policing: Policing
     dialects: Dialects
+
+    def __init__(self) -> None:
+        self.truths = Truths(time.time, self.recipe)
+
+    def called(self, call: CallRecord) -> None:
+        self.observed.called(call)
+        self.truths.called(call)
 
     def instance(self, seen: InstanceSeen) -> None:
         self.keeper.standings.heard(seen)

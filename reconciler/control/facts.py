@@ -16,6 +16,7 @@ from reconciler.control.withholding import Demands
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Inventory, Layer
 from reconciler.model.names import InstanceName, Kind, ObjectRef
+from reconciler.model.observations import Seen
 from reconciler.model.problems import Problem, Severity
 from reconciler.model.resources import Agent, Binding, Connector, Profile
 from reconciler.model.routes import RouteTable
@@ -44,6 +45,7 @@ class Facts:
     proofs: Demands = field(default_factory=dict)  # of bindings that ask for evidence
     running: bool = True  # False: written without a controller
     jobs: Mapping[ObjectRef, Tally] = field(default_factory=dict)  # of bindings: attempts that are not over
+    truths: Mapping[ObjectRef, Seen] = field(default_factory=dict)  # of bindings: what was observed of them
 
 
 _NOBODY = RouteTable(0, {}, {})
@@ -164,6 +166,7 @@ def _judged_anew(before: Facts, now: Facts) -> set[ObjectRef]:
         | _unlike(before.flapping, now.flapping)
         | _unlike(before.drifted, now.drifted)
         | _unlike(before.jobs, now.jobs)
+        | _unlike(before.truths, now.truths)
     )
     # Whoever is judged anew, for whatever reason, has new selections.
     agents = moved(old.selections, new.selections) | moved(before.desired.agents, now.desired.agents)

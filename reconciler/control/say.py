@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.attempts.holdings import Tally
-from reconciler.control import details
+from reconciler.control import details, told
 from reconciler.control.facts import Facts, Index
 from reconciler.control.withholding import Demanded
 from reconciler.model import revisions
@@ -68,6 +68,8 @@ def status(index: Index, ref: ObjectRef) -> ObjectStatus:
         declared=details.declared(in_force.spec, admission) if in_force else None,
         services=_services(index.facts, ref),
         jobs=_jobs(index.facts, ref),
+        observations=told.observations(index.facts, ref),
+        models=told.models(index.facts, ref),
     )
 
 
@@ -107,7 +109,7 @@ def _conditions(
     if demanded := facts.proofs.get(ref):
         found.append(_conformant(demanded))
     if ref.kind is Kind.BINDING and facts.running:
-        found.extend(_observed(seen))
+        found.extend(told.conditions(facts.truths.get(ref), [*_observed(seen)]))
         if (trial := index.trial(ref.name)) and trial.given_up:
             found.append(Condition("Stalled", "True", "LastGoodRetained", trial.why))
     return tuple(sorted(found, key=lambda condition: condition.type))
@@ -192,8 +194,10 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
         return Condition("Ready", "True", "Running", words)
     spoken = _runtime(facts, ref) == "dialect"
     if current is None or not facts.running or (spoken and current.phase != "failed"):
-        return _whole(facts, "Idle", _NO_PROCESS if spoken else "the first call starts it")
-    return _instance_ready(current)
+        found = _whole(facts, "Idle", _NO_PROCESS if spoken else "the first call starts it")
+    else:
+        found = _instance_ready(current)
+    return told.ready(facts.truths.get(ref), found)
 
 
 def _taped(form: Resource[Record], found: Condition) -> Condition:

@@ -114,7 +114,7 @@ class Speaker:
 
     async def _draw(self, draw: Callable[[Facts], T]) -> T:
         asked = self._asked
-        facts = replace(self._sayings.facts(), jobs=self._board.jobs())
+        facts = replace(self._sayings.facts(), jobs=self._board.jobs(), truths=self._board.truths())
         drawn = await anyio.to_thread.run_sync(draw, facts)
         self._told = asked
         return drawn

@@ -29,6 +29,7 @@ from reconciler.control import atomic, outcomes
 from reconciler.control.seals import Seals
 from reconciler.control.summary_md import Page
 from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.observations import Seen
 from reconciler.model.status import Condition, ObjectStatus, Summary, settle
 
 _LOG = logging.getLogger("handler.status")
@@ -70,6 +71,7 @@ class Board:
         """``now`` is the wall clock in seconds; the folder is made, 0700, when something is published."""
         self.fault = ""  # why nothing can be written, or ""
         self.jobs: Callable[[], Mapping[ObjectRef, Tally]] = dict  # attempts of bindings that are not over
+        self.truths: Callable[[], Mapping[ObjectRef, Seen]] = dict  # what was observed of bindings
         self.stirred: Callable[[], None] = lambda: None  # hears of it when those are others
         self._folder = folder
         self._now = now
@@ -357,6 +359,8 @@ def _document(told: _Told) -> bytes:
         "inventory": status.inventory,
         "usedBy": status.used_by,
         "jobs": status.jobs,
+        "observations": status.observations,
+        "models": status.models,
         "history": outcomes.as_json(told.attempts, iso),
         "lastHandledRequestAt": told.handled,
     }
@@ -371,6 +375,7 @@ def _condition(condition: Condition) -> dict[str, str]:
         "message": condition.message,
         "observedGeneration": condition.generation,
         "lastTransitionTime": condition.since,
+        "expiresAt": condition.until,
     }
 
 

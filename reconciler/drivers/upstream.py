@@ -130,16 +130,16 @@ def reply(response: Response) -> Reply:
     """What an answer to ``tools/call`` says: a result, or a refusal with the connector's own code."""
     result = response.result
     if type(result) is not dict:
-        return Refusal("unavailable", _error(response) or "the answer is not an object")
+        return Refusal("unavailable", _error(response) or "the answer is not an object", own=True)
     if "isError" in result and result["isError"] is not False:
         return _refused(result)
     structured = result.get("structuredContent")
     if type(structured) is not dict:
-        return Refusal("unavailable", "the answer has no structuredContent")
+        return Refusal("unavailable", "the answer has no structuredContent", own=True)
     if "_meta" in result and type(meta := result["_meta"]) is dict and FILES_KEY in meta:
         files = _files(meta[FILES_KEY])
         return (
-            Refusal("unavailable", "the answer's files are not as agreed")
+            Refusal("unavailable", "the answer's files are not as agreed", own=True)
             if files is None
             else Result(structured, files)
         )
@@ -166,7 +166,7 @@ def _refused(result: Mapping[str, Any]) -> Refusal:
     mine = meta.get(ERROR_KEY) if type(meta) is dict else None
     proof: NoEffect = "said" if type(meta) is dict and meta.get(EFFECT_KEY) == "none" else ""
     if type(mine) is dict and (code := _code(mine.get("code"))):
-        return Refusal(code, _cut(mine.get("diagnostic")), no_effect=proof)
+        return Refusal(code, _cut(mine.get("diagnostic")), no_effect=proof, own=True)
     text = _first_text(result.get("content"))
     for line in (text, *reversed(text[-_MAX_ERROR_TEXT:].splitlines()[-_MAX_ERROR_LINES:])):
         try:
@@ -174,8 +174,8 @@ def _refused(result: Mapping[str, Any]) -> Refusal:
         except orjson.JSONDecodeError:
             continue
         if type(body) is dict and (code := _code(body.get("error"))):
-            return Refusal(code, _cut(body.get("message")), no_effect=proof)
-    return Refusal("unavailable", _cut(text) or "an error without a code", no_effect=proof)
+            return Refusal(code, _cut(body.get("message")), no_effect=proof, own=True)
+    return Refusal("unavailable", _cut(text) or "an error without a code", no_effect=proof, own=True)
 
 
 def _code(value: object) -> str | None:

@@ -6,7 +6,7 @@ holds a payload, a path or a message of a connector.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from reconciler.model.names import InstanceName
@@ -34,16 +34,20 @@ class Refusal:
     """A call that ended without an answer: a code, and a diagnostic for the journal only. ``reason`` (of the
     closed list) says that the connector's own code never came to run, and why. ``no_effect`` is the proof
     that the call had none: it never reached the connector, or that said so. Without a proof it may have had.
+    ``own``: it is the connector's own answer, whatever that is worth.
     """
 
     code: str
     diagnostic: str = ""
     reason: str = ""
     no_effect: "NoEffect" = ""
+    own: bool = field(default=False, compare=False)
 
 
 NoEffect = Literal["", "unsent", "said"]
 Reply = Result | Refusal
+Unanswered = Callable[[InstanceName, str, Refusal], None]
+"""Hears, by tool, of what an instance did not do: its own refusals, and calls whose time ran out on it."""
 
 
 class Sink(Protocol):

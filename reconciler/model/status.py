@@ -30,6 +30,7 @@ Reason = Literal[
     "Idle", "Running", "Playing", "Recording", "Shadowed", "NotBuilt", "WaitsFor", "RolledBack", "Flapping",
     "ProcessVanished", "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited",
     "HarnessEdited", "DriftCorrected",
+    "Reachable", "Unreachable", "Answering", "NotAnswering", "Stalling",
 ]  # fmt: skip
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 
@@ -44,6 +45,7 @@ class Condition:
     message: str = ""
     since: str = ""
     generation: str = ""  # sha256:… of the object's source that this was observed for
+    until: str = ""  # an ISO instant from which on nothing is known; "" where it holds until it is said anew
 
 
 def settle(old: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
@@ -99,6 +101,8 @@ class ObjectStatus:
     declared: Mapping[str, Any] | None = None  # what its form in force says of itself
     services: tuple[Mapping[str, Any], ...] = ()  # of an agent: what answers each of its interfaces
     jobs: Mapping[str, int] | None = None  # of a binding: its attempts that are not over
+    observations: tuple[Mapping[str, Any], ...] = ()  # of a binding: the three truths about it, apart
+    models: Mapping[str, Any] | None = None  # of a binding whose server lists its models
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, TypeVar, assert_never
 
-from reconciler.model.calls import CallRecord, Dispatch, Lane, NoEffect, Refusal, Reply
+from reconciler.model.calls import CallRecord, Dispatch, Lane, NoEffect, Refusal, Reply, Unanswered
 from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
 from reconciler.model.entries import Entering, Policed
 from reconciler.model.jobs import AskJob, Jobs, NoJobs
@@ -130,6 +130,7 @@ class Exchange:
         self.effects: Effects = Unkept()
         self.policed = Policed()
         self.jobs: Jobs = NoJobs()
+        self.unanswered: Unanswered = lambda *_: None
         self.guard = Guard(clock)
         self.adrift: set[Flight] = set()  # flights that go on without their agents
         self.inside: set[Flight] = set()  # flights of runs, which have no connection
@@ -334,10 +335,8 @@ class Flight:
         token = self.ask.token
         if token is None or self.over:
             return
-        if self._teller is None:
-            self._teller = Teller(token, self._desk.exchange.clock)
-        line = self._teller.tell(progress, total)
-        if line is not None:
+        self._teller = self._teller or Teller(token, self._desk.exchange.clock)
+        if (line := self._teller.tell(progress, total)) is not None:
             self._client.report(line)
 
     def done(self, reply: Reply) -> None:
@@ -345,14 +344,23 @@ class Flight:
         if self.over:
             return
         self._number = None
-        self.go_on(reply if self._let_in is None else self._let_in.told(reply))
+        heard = reply if self._let_in is None else self._let_in.told(reply)
+        if type(heard) is Refusal and heard.own:
+            self._unanswered(heard)
+        self.go_on(heard)
+
+    def _unanswered(self, refusal: Refusal) -> None:
+        self._desk.exchange.unanswered(self._desk.route.instance, self.tool.name, refusal)
 
     def expire(self) -> None:
         """The deadline passed: the agent is told, the connector is told to stop."""
         if type(self._step) is not Settle:  # it has ended, and its end is being written down
+            was_out = self._number is not None
             proof: NoEffect = "" if self._halt() else "unsent"
-            why = f"no end within {self._desk.usage.timeout_s:g} s"
-            self.go_on(Refusal("unavailable", why, no_effect=proof))
+            late = Refusal("unavailable", f"no end within {self._desk.usage.timeout_s:g} s", no_effect=proof)
+            if was_out and not proof:
+                self._unanswered(late)
+            self.go_on(late)
 
     def cancel(self) -> None:
         """The agent gave the call up: stop, and say nothing. What may have an effect goes on."""

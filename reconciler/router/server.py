@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.model.calls import CallRecord, Dispatch
+from reconciler.model.calls import CallRecord, Dispatch, Unanswered
 from reconciler.model.effects import Effects
 from reconciler.model.entries import Entries
 from reconciler.model.jobs import Jobs
@@ -84,6 +84,10 @@ class Router:
     def keep_jobs(self, jobs: Jobs) -> None:
         """From now on this keeps jobs; without it none is served."""
         self._exchange.jobs = jobs
+
+    def tell_unanswered(self, unanswered: Unanswered) -> None:
+        """From now on this hears of what connectors, by their own word, did not do."""
+        self._exchange.unanswered = unanswered
 
     def flush(self) -> None:
         """Write the records of all calls that have ended, now."""

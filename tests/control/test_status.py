@@ -74,6 +74,7 @@ def test_a_file_says_everything_of_an_object(tmp_path: Path) -> None:
         "message": "words",
         "observedGeneration": "sha256:1",
         "lastTransitionTime": iso(clock.now),
+        "expiresAt": "",
     }
     assert iso(clock.now) == "2026-09-21T14:13:20.000Z"
 
