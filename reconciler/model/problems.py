@@ -8,12 +8,14 @@ secret.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeVar
 
 from reconciler.model.names import ObjectRef
 
 _MAX_QUOTED = 80  # characters of a user's value that a message repeats
 
 Path = tuple[str | int, ...]
+T = TypeVar("T")
 
 
 class Severity(Enum):
@@ -71,6 +73,13 @@ class Problem:
 
 class Bug(Exception):  # noqa: N818 - it names a broken invariant, not an error of a user's
     """A broken invariant: ends the look, not the daemon, and becomes the condition ``InternalError``."""
+
+
+def needed(found: T | None, fault: str) -> T:
+    """What must be there by the law of its place; raises Bug, with these words, when it is not."""
+    if found is None:
+        raise Bug(fault)
+    return found
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:

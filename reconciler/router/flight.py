@@ -11,13 +11,13 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import compress
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 
 from reconciler.model.calls import CallRecord, Dispatch, Lane, NoEffect, Refusal, Reply, Unanswered
 from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
 from reconciler.model.entries import Entering, Policed
 from reconciler.model.jobs import AskJob, Jobs, NoJobs
-from reconciler.model.problems import Bug
+from reconciler.model.problems import needed
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.router import answers, mcp
 from reconciler.router.call import Usage, serve
@@ -47,7 +47,6 @@ from reconciler.router.telling import Teller
 _LARGE = 64 * 1024  # bytes of a call; as many smaller ones as may wait are no burden
 _MAX_QUEUED = 32 * 2**20  # bytes of the calls of one session and interface that wait
 _THREADS = 4  # for files: reading and hashing keep two cores busy
-T = TypeVar("T")
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 _SETTLE_S = 60.0  # a record waits so long for the hashes of its files: a lost file system holds a thread up
@@ -496,13 +495,7 @@ class Flight:
             self._handoff = None
 
     def _need_handoff(self) -> HandOff:
-        return _need(self._handoff, "the law handed files over without looking at them")
+        return needed(self._handoff, "the law handed files over without looking at them")
 
     def _need_kept(self) -> Kept:
-        return _need(self._kept, "the law began an effect without joining")
-
-
-def _need(found: T | None, fault: str) -> T:
-    if found is None:
-        raise Bug(fault)
-    return found
+        return needed(self._kept, "the law began an effect without joining")
