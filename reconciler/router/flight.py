@@ -483,8 +483,7 @@ class Flight:
             desk.note(self, CANCELLED, 0)
         if self._handoff is not None or self._held is not None:
             self._give_back()
-        if desk.queue:
-            desk.next_turn()
+        desk.next_turn()
 
     def _give_back(self) -> None:
         if self._held is not None:
