@@ -29,6 +29,7 @@ from reconciler.control import asked, folders, lock, looking, processes, rpc, sp
 from reconciler.control.admitted import Admitted
 from reconciler.control.attentive import Attentive
 from reconciler.control.bad import Bad
+from reconciler.control.chainmodels import ChainModels
 from reconciler.control.decisionbook import DecisionBook
 from reconciler.control.dialects import Dialects
 from reconciler.control.dispatch import Dispatcher
@@ -43,6 +44,7 @@ from reconciler.control.leaving import Leaving
 from reconciler.control.looking import Look, Looker
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
+from reconciler.control.models import DialectModels
 from reconciler.control.observing import Address, Clocks, Observed
 from reconciler.control.place import Place
 from reconciler.control.policing import Policing
@@ -63,7 +65,7 @@ from reconciler.control.withdrawn import Withdrawn
 from reconciler.model.calls import CallRecord
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
-from reconciler.model.routes import RouteTable
+from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.model.status import InstanceSeen, Summary
 from reconciler.router.server import Router
 from reconciler.runtime.resolving import Resolver
@@ -238,9 +240,8 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     router.keep_effects(effects)
     news.policing = leaving.policing = _policing(place, journal, effects)
     _police(news, dispatcher, withdrawn)
-    dispatcher.within.dialects = news.dialects = speakers.joined(
-        leaving, effects, supervisor, news.policing, recipe=news.recipe
-    )
+    _speak(news, speakers.joined(leaving, effects, supervisor, news.policing, recipe=news.recipe), withdrawn)
+    dispatcher.within.dialects = news.dialects
     news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
     looker = Looker(place, Admitted(place.state / "admitted"))
     board, retained = Board(place.state / "status", time.time), Retained(place.state / "retained.json")
@@ -260,14 +261,19 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     news.observed.more = lambda: (*shadows.families(), *effects.families(), *news.truths.families())
     _board(board, news.truths, effects, journal)
     journal.left = news.observed.left
-    doorkeeper.ended = lambda session: controller.session_ended()
-    sessions.revision = lambda: controller.serving
+    doorkeeper.ended, sessions.revision = (lambda _: controller.session_ended()), lambda: controller.serving
     return controller, news, leaving
 
 
 def _runs(place: Place, news: "_News") -> Runs:
     """Whoever carries out runs of chains."""
-    rooms = Rooms(news.router, news.keeper, news.table, lambda: news.policing.approvals)
+
+    def routes(agent: str, session: str) -> AgentRoutes | None:
+        pinned = next((one.routes for one in news.keeper.sessions() if one.id == session), None)
+        return pinned or news.table().agents.get(agent)
+
+    models = ChainModels(news.models, routes)
+    rooms = Rooms(news.router, news.keeper, news.table, lambda: news.policing.approvals, models)
     return Runs(place.state, rooms, time.time)
 
 
@@ -301,6 +307,12 @@ def _police(news: "_News", dispatcher: Dispatcher, withdrawn: Withdrawn) -> None
     policing.recipe, policing.sink = news.recipe, dispatcher.serves
     policing.followed = lambda watched: news.router.ask_entries(policing, on=watched)
     withdrawn.followed = policing.follow
+
+
+def _speak(news: "_News", dialects: Dialects, withdrawn: Withdrawn) -> None:
+    """Let calls, chains and doors reach what speaks a dialect."""
+    news.dialects = dialects
+    news.models = DialectModels(dialects.speaker, withdrawn.barred)
 
 
 def _need_nobody(path: Path) -> None:
@@ -350,6 +362,7 @@ class _News:
     shadows: Shadows
     policing: Policing
     dialects: Dialects
+    models: DialectModels
 
     def __init__(self) -> None:
         self.truths = Truths(time.time, self.recipe)

@@ -58,6 +58,10 @@ class Withdrawn:
         removed = (name for name in in_use if ObjectRef(Kind.BINDING, name) not in self._forms)
         self.why = self._suspended | dict.fromkeys(removed, "the binding was removed")
 
+    def barred(self, instance: InstanceName) -> str:
+        """Why an instance serves nobody now, or ""."""
+        return self.why.get(instance.binding) or self.withheld.get(instance) or ""
+
     def lane(self, instance: InstanceName) -> Lane | None:
         if instance.binding in self.why or (self.withheld and instance in self.withheld):
             return None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.flows.test_chain_runs import ask, finished
 from tests.kit.house import House, house, wait_for
 from tests.kit.vendors import Vendor, vendor
 
@@ -114,3 +115,20 @@ def test_a_policy_decides_on_each_turn(place: House, far: Vendor) -> None:
     finally:
         Path(place.config, "policies/egress.toml").unlink()
         place.handler("apply", "--wait")
+
+
+def test_a_chain_asks_a_model_by_a_dialect_in_pieces(place: House, far: Vendor) -> None:
+    task = {
+        "id": "say",
+        "handler": "chat_completion",
+        "transition": {"branches": [{"operator": "default", "goto": "end"}]},
+    }
+    chain = {"id": "hello", "token_limit": 30000, "tasks": [task]}
+    place.write("chains/hello.json", json.dumps(chain))
+    place.handler("apply", "--wait")
+    far.received.clear()
+    begun = ask(place, "chain.run", chain="hello", input="Say hello.", agent="clerk")
+    done = finished(place, begun["id"])
+    assert (done["run"]["state"], done["output"]["text"]) == ("completed", "Hello, wörld."), done
+    (sent,) = far.received
+    assert (sent.fields["model"], sent.fields["stream"]) == ("small", True)
