@@ -232,7 +232,7 @@ class Ledger:
         return [
             Event(
                 row["ver"], row["at"], row["src"], row["dst"], row["what"], row["actor"],
-                orjson.loads(row["evidence"]),
+                _told(row["evidence"]),
             )
             for row in self.store.rows(sql, {"id": attempt_id})
         ]  # fmt: skip
@@ -323,8 +323,17 @@ def _one(found: list[Row]) -> Attempt | None:
 def _readable(row: Row) -> Attempt | None:
     try:
         return rows.attempt(row)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _told(text: str) -> Mapping[str, object]:
+    """What an event's evidence says; nothing where that cannot be read."""
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _asked(one: Attempt) -> str:

@@ -4,11 +4,15 @@ A row outlives whatever could still speak of it (the far end's key, its own rete
 duplicate meets its row. Papers that no row speaks of are what a kill left, and go after a day.
 """
 
+import math
 from dataclasses import dataclass
+
+import orjson
 
 from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.machine import DAY_S
 from reconciler.attempts.papers import SHELVES, Shelf
+from reconciler.attempts.store import Row
 
 _ROW_S = 30 * DAY_S
 _RESULT_S = 7 * DAY_S
@@ -58,11 +62,28 @@ _OF_AN_ATTEMPT = (
 
 
 def _old_rows(ledger: Ledger, now: float, at_once: int) -> tuple[str, ...]:
-    sql = "SELECT * FROM attempt WHERE over_at > 0 AND over_at < :until ORDER BY over_at LIMIT :n"
-    found = ledger.readable(sql, {"until": now - _ROW_S, "n": at_once})
-    keys = {one.id: one.idempotency.expires_at for one in found}
-    far = {one.id: max(one.provider.job_expires_at, one.provider.result_expires_at) for one in found}
-    return tuple(one.id for one in found if max(keys[one.id], far[one.id]) < now)
+    """The oldest that nothing speaks of any more. Those that a far end still remembers, or that cannot be
+    read, are passed over: however many they are, they keep no others.
+    """
+    sql = (
+        "SELECT id, over_at, idempotency, provider FROM attempt WHERE over_at > 0 AND over_at < :until"
+        " AND (over_at > :at OR (over_at = :at AND id > :id)) ORDER BY over_at, id LIMIT :n"
+    )
+    gone: list[str] = []
+    values = {"until": now - _ROW_S, "at": 0.0, "id": "", "n": PAGE}
+    while len(gone) < at_once and (page := ledger.store.rows(sql, values)):
+        gone += [row["id"] for row in page if _remembered_until(row) < now]
+        values |= {"at": page[-1]["over_at"], "id": page[-1]["id"]}
+    return tuple(gone[:at_once])
+
+
+def _remembered_until(row: Row) -> float:
+    """Until when a far end may still speak of an attempt; for ever where the row cannot be read."""
+    try:
+        key, far = orjson.loads(row["idempotency"]), orjson.loads(row["provider"])
+        return max(float(key["expires_at"]), float(far["job_expires_at"]), float(far["result_expires_at"]))
+    except (ValueError, TypeError, KeyError):
+        return math.inf
 
 
 def _old_papers(ledger: Ledger, now: float, going: frozenset[str]) -> list[tuple[Shelf, str]]:

@@ -60,6 +60,9 @@ def row(one: Attempt) -> dict[str, Any]:
 def attempt(found: Mapping[str, Any]) -> Attempt:
     """The attempt of a row."""
     groups = {name: orjson.loads(found[name]) for name in _GROUPS}
+    entered: dict[str, float] = {State(name): at for name, at in orjson.loads(found["entered"]).items()}
+    if not {State(found["state"]), State.PREPARED} <= entered.keys():
+        raise ValueError("it does not say since when")
     return Attempt(
         **{name: found[name] for name in _PLAIN},
         owner=Owner(found["agent"], found["session"], found["project"], found["principal"]),
@@ -71,7 +74,7 @@ def attempt(found: Mapping[str, Any]) -> Attempt:
         cancel=Cancel(**groups["cancel"]),
         state=State(found["state"]),
         parked=bool(found["parked"]),
-        entered={State(name): at for name, at in orjson.loads(found["entered"]).items()},
+        entered=entered,
         decisions=tuple(orjson.loads(found["decisions"])),
     )
 

@@ -25,6 +25,10 @@ class UnusableError(OSError):
     """The ledger cannot be opened or written to; nothing was sent. The text says why, for operators."""
 
 
+class UnbegunError(UnusableError):
+    """There is a file, and nothing was ever kept in it: whoever made it was killed before it had tables."""
+
+
 class Store(Protocol):
     """Rows in one engine. For one thread at a time."""
 
@@ -69,6 +73,8 @@ class SqliteStore:
     def _migrate(self, *, only_read: bool) -> None:
         known = len(schema.VERSIONS)
         found = self._version()
+        if only_read and not found:
+            raise UnbegunError("nothing was ever kept in the ledger")
         if found > known or (only_read and found < known):
             raise UnusableError(f"the ledger is of version {found}, and this program knows version {known}")
         if found == known:
@@ -108,8 +114,11 @@ class SqliteStore:
             self._depth -= 1
 
     def rows(self, sql: str, values: Row | None = None) -> list[Row]:
-        """See ``Store``."""
-        return self._base.execute(sql, values or {}).fetchall()
+        """See ``Store``. A file that is damaged: UnusableError."""
+        try:
+            return self._base.execute(sql, values or {}).fetchall()
+        except sqlite3.Error as error:
+            raise UnusableError(f"cannot read the ledger: {error}") from None
 
     def change(self, sql: str, values: Row | None = None) -> int:
         """See ``Store``."""

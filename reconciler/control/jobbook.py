@@ -23,6 +23,7 @@ from reconciler.control.status import iso
 SETTLED = ("succeeded", "failed", "cancelled")
 _EVIDENCE_CHARS = 1000
 _LOG = logging.getLogger("handler.jobs")
+PRUNE_FIRST_S = 60.0
 PRUNE_EVERY_S = 6 * 3600.0
 
 
@@ -150,9 +151,13 @@ class JobBook:
         return await self._done(lambda ledger: pruned(ledger, time.time(), dry_run=dry))
 
     async def keep_house(self) -> None:
-        """Let go every few hours what is past its time; until cancelled."""
+        """Let go what is past its time, soon after a start and every few hours; until cancelled. A controller
+        that never runs for hours does so, too.
+        """
+        wait_s = PRUNE_FIRST_S
         while True:
-            await asyncio.sleep(PRUNE_EVERY_S)
+            await asyncio.sleep(wait_s)
+            wait_s = PRUNE_EVERY_S
             if not self._file.exists():
                 continue
             try:

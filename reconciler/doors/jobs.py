@@ -9,7 +9,8 @@ import getpass
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.machine import ForbiddenError
-from reconciler.attempts.store import UnusableError
+from reconciler.attempts.store import UnbegunError
 from reconciler.control import folders, jobbook, lock
 from reconciler.doors import client, columns, lines, usage
 
@@ -38,13 +39,10 @@ class Wanted:
 
 def listing(settings: usage.Settings, which: Wanted) -> int:
     """List attempts, the newest first; 0."""
-    ledger = _ledger(settings)
     found = []
-    if ledger is not None:
-        try:
+    with _ledger(settings) as ledger:
+        if ledger is not None:
             found = ledger.listing(_MOST, only_open=not which.every, agent=which.agent, binding=which.binding)
-        finally:
-            ledger.close()
     _print(settings, [jobbook.as_json(one) for one in found])
     if len(found) >= _MOST and not settings.quiet:
         sys.stderr.write(f"These are the newest {_MOST}: --agent or --binding shows others.\n")
@@ -56,16 +54,14 @@ def listing(settings: usage.Settings, which: Wanted) -> int:
 
 def get(settings: usage.Settings, text: str) -> int:
     """Show one attempt with its history; 0. Raises ``usage.Stopped`` where there is none."""
-    ledger = _ledger(settings)
-    if ledger is None:
-        raise usage.Stopped(f"there is no job '{text}': no effect was ever tried here")
-    try:
-        one = jobbook.wanted(ledger, text)
+    with _ledger(settings) as ledger:
+        if ledger is None:
+            raise usage.Stopped(f"there is no job '{text}': no effect was ever tried here")
+        try:
+            one = jobbook.wanted(ledger, text)
+        except jobbook.UnknownError as fault:
+            raise usage.Stopped(str(fault)) from None
         seen = jobbook.as_json(one, ledger.history(one.id))
-    except jobbook.UnknownError as fault:
-        raise usage.Stopped(str(fault)) from None
-    finally:
-        ledger.close()
     if settings.output in ("json", "name"):
         _print(settings, [seen])
     else:
@@ -123,15 +119,23 @@ def _one(job: dict[str, Any]) -> lines.Json:
     return {"jobs": [job]}
 
 
-def _ledger(settings: usage.Settings) -> Ledger | None:
-    """The ledger to read; None where nothing was ever written to one."""
+@contextmanager
+def _ledger(settings: usage.Settings) -> Iterator[Ledger | None]:
+    """The ledger to read; None where nothing was ever written to one. Raises ``usage.Stopped``."""
     state = Path(folders.places(settings.config)[1])
-    if not (state / "ledger.db").exists():
-        return None
     try:
-        return Ledger.read(state)
-    except UnusableError as error:
+        ledger = Ledger.read(state) if (state / "ledger.db").exists() else None
+    except UnbegunError:
+        ledger = None
+    except OSError as error:
         raise usage.Stopped(str(error)) from None
+    try:
+        yield ledger
+    except OSError as error:
+        raise usage.Stopped(str(error)) from None
+    finally:
+        if ledger is not None:
+            ledger.close()
 
 
 def _done(

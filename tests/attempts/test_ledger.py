@@ -446,6 +446,27 @@ def test_retention_takes_what_is_old_and_over_and_never_what_is_unknown(ledger: 
     assert ledger.history(old) == []
 
 
+def test_what_a_far_end_remembers_for_long_keeps_nothing_else(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "PAGE", 4)
+    long_ago = NOW - 90 * machine.DAY_S
+
+    def over(number: int, at: float, remembered: float) -> str:
+        known = Idempotency("k", "client-key", remembered)
+        one = ledger.prepare(new(number, idempotency=known), at).attempt
+        return ledger.apply(one, at, CancelAsked("ada")).id
+
+    pinned = [over(number, long_ago, NOW + 1) for number in range(9)]
+    free = [over(number + 20, long_ago + 1, 0.0) for number in range(6)]
+    ledger.store.change("UPDATE attempt SET provider = '?' WHERE id = :id", {"id": pinned[0]})
+    assert len(retention.prune(ledger, NOW, dry_run=False, at_once=4).attempts) == 4
+    assert len(retention.prune(ledger, NOW, dry_run=False, at_once=4).attempts) == 2
+    assert retention.prune(ledger, NOW, dry_run=False, at_once=4).attempts == ()
+    assert {one.id for one in ledger.listing()} == set(pinned[1:])
+    assert not set(free) & {one.id for one in ledger.listing()}
+
+
 @given(st.floats(0, 4e12), st.binary(min_size=10, max_size=10), st.binary(min_size=16, max_size=16))
 def test_identities_have_their_forms(now: float, chance: bytes, more: bytes) -> None:
     made = identities.attempt_id(now, chance)

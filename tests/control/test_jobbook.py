@@ -76,6 +76,7 @@ def test_a_person_settles_through_the_controller_which_counts_again(tmp_path: Pa
 
 
 def test_what_is_past_its_time_goes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobbook, "PRUNE_FIRST_S", 0.01)
     monkeypatch.setattr(jobbook, "PRUNE_EVERY_S", 0.01)
     ledger = Ledger.at(tmp_path)
     long_ago = 1_000_000_000.0

@@ -1,6 +1,7 @@
 """Attempts as a person sees them: listed beside a controller, stopped, settled, let go."""
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,32 @@ def test_a_controller_that_does_not_answer_yet_keeps_others_out(world: World) ->
     with lock.held(world.state):
         told = world.handler("jobs", "settle", lost.id, "--as", "failed", "--evidence", "no such mail")
     assert (told.code, "try again" in told.err) == (1, True)
+
+
+def test_a_ledger_that_was_never_begun_has_no_jobs(world: World) -> None:
+    world.state.mkdir(mode=0o700)
+    (world.state / "ledger.db").touch()  # a kill, just before it had tables
+    told = world.handler("jobs", "list")
+    assert (told.code, "No job is open" in told.err) == (0, True)
+    assert world.handler("jobs", "get", "01a22e11").code == 1
+
+
+def test_a_damaged_ledger_is_told_in_a_sentence_and_a_damaged_row_hides_no_other(world: World) -> None:
+    ids = ("01a22e11-a33b-786f-b3a0-81994925e2e2", "01a22e11-a33b-786f-b3a0-81994925e2e3")
+    _kept(world, ids=ids)
+    base = sqlite3.connect(world.state / "ledger.db")
+    base.execute("UPDATE attempt SET entered = '{}' WHERE id = ?", ids[:1])
+    base.execute("UPDATE event SET evidence = '?'")
+    base.commit()
+    assert [one["job"] for one in _json(world.handler("jobs", "list", "-o", "json").out)] == [ids[1]]
+    assert world.handler("jobs", "get", ids[1]).code == 0
+    base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    base.close()
+    whole = (world.state / "ledger.db").read_bytes()
+    (world.state / "ledger.db").write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    for words in (("jobs", "list"), ("jobs", "get", ids[1])):
+        told = world.handler(*words)
+        assert (told.code, "the ledger" in told.err) == (1, True), told.err
 
 
 @pytest.mark.parametrize("words", [("jobs",), ("jobs", "settle", "x"), ("jobs", "get")])
