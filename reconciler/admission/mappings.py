@@ -17,6 +17,7 @@ from reconciler.model.resources import Connector, ToolMapping
 
 MAX_EXPRESSION = 4096  # characters
 FUNCTIONS = ("file", "data_url", "save", "parse_json")
+OF_DIALECTS = (*FUNCTIONS, "part", "width", "height", "seconds", "webvtt")  # without code there are more
 _SHAPES = ("input", "output")
 _DIALECT = ("operation", "needs")
 _ANSWER = ("structured", "json", "text", "content", "arguments")  # as the wrapper gives it
@@ -72,10 +73,11 @@ def expressions_run(view: View, connector: Resource[Connector]) -> Iterator[Prob
     """Each ``input`` and ``output`` is JMESPath of known functions; the keys of dialects stay away."""
     if not _is_mapped(connector):
         return
+    known = FUNCTIONS if _is_wrapped(connector) else OF_DIALECTS
     for name, mapping in connector.spec.tool.items():
         for key in _SHAPES:
             text = getattr(mapping, key)
-            if text is not None and (fault := expression_fault(text)):
+            if text is not None and (fault := expression_fault(text, known)):
                 words = Words(
                     f"cannot run the {key} of {quoted(name)}: {fault}",
                     "arguments and answers are reshaped by a JMESPath expression",
@@ -145,7 +147,7 @@ def errors_are_listed(view: View, connector: Resource[Connector]) -> Iterator[Pr
             yield problem(connector, ("tool", name, "errors", word), "C222", words)
 
 
-def expression_fault(text: str) -> str | None:
+def expression_fault(text: str, ours: Collection[str] = FUNCTIONS) -> str | None:
     """Why an expression cannot be run, as a clause, or None when it can."""
     import jmespath  # noqa: PLC0415 - only who wraps a server pays for it
     from jmespath import exceptions, functions  # noqa: PLC0415
@@ -158,7 +160,7 @@ def expression_fault(text: str) -> str | None:
         return " ".join(str(fault).split("\n")[0].split()).rstrip(":.")
     except RecursionError:
         return "it is nested too deep"
-    known = {*functions.Functions.FUNCTION_TABLE, *FUNCTIONS}
+    known = {*functions.Functions.FUNCTION_TABLE, *ours}
     unknown = sorted(set(_called(parsed)) - known)
     return f"there is no function {quoted(unknown[0])}" if unknown else None
 

@@ -23,7 +23,10 @@ from reconciler.model.sealed import Reply, Sealed
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(28)
+WAV = b"".join(  # a thousandth of a second of silence
+    (b"RIFF", struct.pack("<I", 52), b"WAVEfmt ", struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16),
+     b"data", struct.pack("<I", 16), bytes(16))
+)  # fmt: skip
 MP3 = b"ID3\x03\x00" + bytes(40)
 MP4 = b"\x00\x00\x00\x18ftypmp42" + bytes(64)
 _SAID = {"x-request-id": "req-1", "x-left": "3"}
@@ -61,6 +64,7 @@ class Vendor:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.keys: dict[str, str] = {}
         self.port = 0
+        self.over = threading.Event()  # ends what the manner ``holds`` holds up
 
     @property
     def base(self) -> str:
@@ -68,6 +72,8 @@ class Vendor:
 
     def answer(self, asked: Received) -> Answer:
         self.received.append(asked)
+        if self.manner == "holds":
+            self.over.wait(30)
         fault = _fault(self.manner)
         if fault is not None:
             return fault
@@ -420,6 +426,7 @@ def vendor(manner: str = "") -> Iterator[Vendor]:
     try:
         yield mind
     finally:
+        mind.over.set()
         server.shutdown()
         thread.join()
         server.server_close()

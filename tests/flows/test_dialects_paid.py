@@ -1,0 +1,179 @@
+"""What a dialect's call costs is kept before it is sent, with its exact bytes, and never sent twice."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.attempts.ledger import Ledger
+from reconciler.attempts.records import Attempt, State
+from tests.kit import vendors
+from tests.kit.house import BIN, House, house, wait_for
+from tests.kit.vendors import Vendor, vendor
+
+pytestmark = [pytest.mark.flow, pytest.mark.timeout(180)]
+
+CATALOG = Path(__file__).resolve().parents[2] / "catalog"
+KEY = "sk-CANARY-dialect-01"
+AGENT = """apiVersion = "handler.agent/v1"
+scope = [{{ path = "{inbox}", access = "write" }}]
+[services]
+image-gen = "pictures"
+tts = "voice"
+transcribe = "words"
+"""
+OURS = {
+    "pictures": ("image-openai", "openai-images.gpt-image-2"),
+    "voice": ("tts-openai", "openai-speech.gpt-4o-mini-tts"),
+    "words": ("transcribe-openai", "openai-audio.whisper-1"),
+}
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[Vendor]:
+    with vendor() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[House]:
+    """The connectors that ship, at a server of our own: their profiles with another address."""
+    with house(tmp_path_factory.mktemp("paid")) as made:
+        made.write("handler.toml", 'apiVersion = "handler.config/v1"\n')
+        key = made.state.parent / "key"
+        key.touch(mode=0o600)
+        key.write_text(KEY)
+        for name, (connector, profile) in OURS.items():
+            facts = (CATALOG / "profiles" / profile / "1/profile.toml").read_text()
+            facts = facts.replace("https://api.openai.com/v1", "binding").replace(profile, f"here-{name}")
+            made.write(f"profiles/here-{name}/1/profile.toml", facts)
+            text = (CATALOG / "connectors" / connector / "connector.toml").read_text()
+            text = text.replace(f"{profile}@1", f"here-{name}@1").replace(f'"{connector}"', f'"here-{name}"')
+            address = '[settings.baseUrl]\ndescription = "the server"\nformat = "url"\nrequired = true\n'
+            made.write(
+                f"connectors/here-{name}/connector.toml", text.replace("[tool.", f"{address}[tool.", 1)
+            )
+            made.write(f"connectors/here-{name}/PROVISIONING.md", "nothing\n")
+            made.write(
+                f"bindings/{name}.toml",
+                f'apiVersion = "handler.binding/v1"\nconnector = "here-{name}"\n'
+                f'secrets.api_key = {{ file = "{key}" }}\n[settings]\nbaseUrl = "{far.base}"\n',
+            )
+        made.write("agents/clerk.toml", AGENT.format(inbox=made.inbox))
+        made.start()
+        made.handler("apply", "--wait")
+        yield made
+
+
+def begun(made: House, tool: str, **arguments: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [BIN / "handler", "call", tool, "--json", json.dumps(arguments), "--agent", "clerk", "-o", "json"],
+        env=made.env, cwd=made.inbox, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def called(made: House, tool: str, **arguments: Any) -> dict[str, Any]:
+    out, err = begun(made, tool, **arguments).communicate(timeout=90)
+    assert out, err
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def attempts(made: House, tool: str) -> list[Attempt]:
+    if not (made.state / "ledger.db").exists():
+        return []
+    ledger = Ledger.read(made.state)
+    try:
+        return [one for one in ledger.listing(1000) if one.tool == tool]
+    finally:
+        ledger.close()
+
+
+def test_a_picture_is_made_paid_for_once_and_kept(place: House, far: Vendor) -> None:
+    far.received.clear()
+    answer = called(place, "image_gen_create", prompt="a lake", output="a.png", shape="portrait")
+    assert (answer["width"], answer["height"]) == (1, 1)
+    assert (place.inbox / "a.png").read_bytes() == vendors.PNG
+    (sent,) = far.received
+    assert (sent.headers["authorization"], sent.fields["size"]) == (f"Bearer {KEY}", "1024x1536")
+    (one,) = attempts(place, "image_gen_create")
+    assert (one.state, one.grade, one.effect, one.transmissions) == (State.SUCCEEDED, "wire", "paid", 1)
+    assert (one.request.destination, one.execution.profile) == (far.base[:-3], "here-pictures@1")
+    assert one.request.wire_digest.startswith("sha256:")
+    sealed = place.state / "sealed"
+    assert not sealed.exists() or not [*sealed.rglob(one.id)]  # over: nothing is sent again
+
+
+def test_sounds_become_words_and_words_sounds(place: House, far: Vendor) -> None:
+    far.received.clear()
+    called(place, "tts_speak", text="Good morning.", output="a.wav")
+    assert (place.inbox / "a.wav").read_bytes() == vendors.WAV
+    heard = called(place, "transcribe_audio", path="a.wav", language="en")
+    assert heard["text"]
+    spoken, written = far.received
+    assert (spoken.fields["input"], spoken.fields["response_format"]) == ("Good morning.", "wav")
+    ((name, data),) = written.files["file"]
+    assert (name, data) == ("a.wav", vendors.WAV)
+    called(place, "transcribe_audio_to_file", path="a.wav", output="a.vtt")
+    assert (place.inbox / "a.vtt").read_text().startswith("WEBVTT\n")
+
+
+def test_what_a_profile_does_not_state_is_neither_sent_nor_kept(place: House, far: Vendor) -> None:
+    far.received.clear()
+    before = len(attempts(place, "tts_speak"))
+    assert called(place, "tts_speak", text="x" * 5000, output="b.wav")["error"] == "invalid_input"
+    assert (far.received, len(attempts(place, "tts_speak"))) == ([], before)
+
+
+@pytest.mark.parametrize(
+    ("manner", "code", "state"),
+    [
+        ("status-400-moderation_blocked", "unsupported_prompt", State.FAILED),
+        ("status-500", "unavailable", State.INDETERMINATE),
+        ("garbage", "unavailable", State.INDETERMINATE),
+        ("redirects", "unavailable", State.INDETERMINATE),
+    ],
+)
+def test_how_it_ended_is_kept_as_far_as_it_is_proved(
+    place: House, far: Vendor, manner: str, code: str, state: State
+) -> None:
+    far.manner = manner
+    far.received.clear()
+    try:
+        assert called(place, "image_gen_create", prompt="a lake", output="c.png")["error"] == code
+    finally:
+        far.manner = ""
+    newest = max(attempts(place, "image_gen_create"), key=lambda one: one.id)
+    assert (newest.state, newest.transmissions, len(far.received)) == (state, 1, 1)
+
+
+def test_a_controller_that_dies_after_it_sent_knows_that_it_does_not_know(place: House, far: Vendor) -> None:
+    far.manner = "holds"
+    far.received.clear()
+    call = begun(place, "image_gen_create", prompt="a lake", output="d.png")
+    wait_for(lambda: bool(far.received), "the request arrived")
+    newest = max(attempts(place, "image_gen_create"), key=lambda one: one.id)
+    assert newest.state is State.SUBMITTING
+    kept = [path for path in place.state.rglob(f"*{newest.id}*") if path.is_file()]
+    assert kept
+    assert all(
+        b'"prompt":"a lake"' in path.read_bytes() and KEY.encode() not in path.read_bytes() for path in kept
+    )
+    place.kill()
+    call.communicate(timeout=90)
+    far.manner = ""
+    far.over.set()
+    place.start()
+    place.handler("apply", "--wait")
+
+    def parked() -> bool:
+        return max(attempts(place, "image_gen_create"), key=lambda one: one.id).state is State.INDETERMINATE
+
+    wait_for(parked, "what was left is told to be unknown")
+    assert len(far.received) == 1
+    assert not [
+        path for path in place.state.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()
+    ]
