@@ -16,6 +16,7 @@ from reconciler.doors import (
     editcli,
     jobscli,
     lockcli,
+    openai_cli,
     profilecli,
     rollcli,
     sessioncli,
@@ -348,5 +349,6 @@ for _command in (
     *lockcli.COMMANDS,
     *jobscli.COMMANDS,
     *profilecli.COMMANDS,
+    *openai_cli.COMMANDS,
 ):
     handler.add_command(_command)

@@ -46,7 +46,7 @@ async def serve(listener: socket.socket, observed: Observed) -> None:
     Uvicorn's protocol without its server: that one would look about ten times a second, and take the signals.
     """
     config = uvicorn.Config(
-        _OwnHost(application(observed), _hosts(listener)),
+        OwnHost(application(observed), own_hosts(listener)),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -102,7 +102,7 @@ def _health(status: int, text: str) -> Response:
     return PlainTextResponse(text, status, {"cache-control": "no-store", "x-content-type-options": "nosniff"})
 
 
-def _hosts(listener: socket.socket) -> frozenset[bytes] | None:
+def own_hosts(listener: socket.socket) -> frozenset[bytes] | None:
     """What a request may name as its Host; None for a Unix socket, which no web page reaches."""
     name = listener.getsockname()
     if listener.family == socket.AF_UNIX:
@@ -114,7 +114,7 @@ def _hosts(listener: socket.socket) -> frozenset[bytes] | None:
     )
 
 
-class _OwnHost:
+class OwnHost:
     """Refuses a request that was meant for another host (421), or has too much of a head (431)."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[bytes] | None) -> None:

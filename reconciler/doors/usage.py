@@ -46,6 +46,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "AGENT -- CMD…", "a command with an agent's services, for as long as it runs"),
     ("render", "[AGENT] [--write]", "all that is derived for an agent; its harness's own file"),
     ("call", "TOOL [KEY=VALUE…]|--list", "call a tool as an agent would"),
+    ("openai", "serve|token", "a door for programs that speak OpenAI's chat protocol: models, chains"),
     ("logs", "BINDING [-f]", "what a binding's connector printed"),
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),
     ("session", "open|close|list|show", "sessions for a launcher of your own, and what was called in each"),

@@ -1,0 +1,145 @@
+"""What the control socket answers about models alone: which an agent may ask, and one turn of one.
+
+For doors that hold a conversation themselves, like the OpenAI-compatible one. Each turn has today's routes of
+the agent, a decision and a charge of its own, and is told in pieces while it comes; it ends when its caller
+leaves. Nothing of it is kept.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from reconciler.control import rpc
+from reconciler.control.loop import Controller
+from reconciler.control.rpc import Refused
+from reconciler.model import modelport, turnlines
+from reconciler.model.chain import END, Chain, Task
+from reconciler.model.modelport import Candidate, Models, TurnFailed
+from reconciler.model.names import Kind
+from reconciler.model.routes import AgentRoutes
+from reconciler.model.turns import Answered, Event, Image, TextDelta, Turn
+
+_LONGEST_S = 3600.0
+_USUAL_S = 600.0
+_NO_STOPS = "field.stop"  # how a cause begins that says: the profile states no ``stop``
+
+
+class Talking:
+    """The controller's answers, by method name. All on the loop's own thread."""
+
+    def __init__(self, controller: Controller, models: Callable[[], Models]) -> None:
+        """``models``: whoever asks them."""
+        self._controller, self._models = controller, models
+
+    def table(self) -> Mapping[str, rpc.Method]:
+        """The methods."""
+        return {"llm.models": self.listed, "llm.turn": rpc.Attended(self.turn)}
+
+    async def listed(self, params: Mapping[str, Any], caller: rpc.Caller) -> Any:
+        """The models that ``agent`` (the only one) may ask, in its order, and the chains; of each chain the
+        tasks that may be its last.
+        """
+        routes = self._routes(str(params.get("agent") or ""))
+        found = self._models().candidates(self._caller(routes, ""))
+        look = self._controller.look
+        forms = look.admission.in_force if look else {}
+        chains = {
+            ref.name: [task.id for task in form.spec.tasks if _may_be_last(task)]
+            for ref, form in sorted(forms.items(), key=lambda one: one[0].name)
+            if ref.kind is Kind.CHAIN and isinstance(form.spec, Chain)
+        }
+        return {
+            "agent": routes.agent,
+            "models": [
+                {"model": one.model, "provider": one.binding, "vision": one.facts.vision} for one in found
+            ],
+            "chains": chains,
+        }
+
+    async def turn(self, params: Mapping[str, Any], caller: rpc.Caller) -> Any:
+        """One ``turn`` for ``agent``; "" as its model is the first. Tells ``{"event": …}`` while it comes,
+        answers ``{"answer": …}`` or ``{"failed": code, "cause": …}``.
+        """
+        routes = self._routes(str(params.get("agent") or ""))
+        try:
+            turn = turnlines.turn_from(params["turn"])
+            seconds = min(float(params.get("timeoutSeconds") or _USUAL_S), _LONGEST_S)
+        except (KeyError, TypeError, ValueError) as fault:
+            raise Refused(f"that is no turn of this version: {type(fault).__name__}") from None
+        asking = self._caller(routes, str(params.get("session") or ""))
+        models = self._models()
+        shows = any(isinstance(part, Image) for one in turn.messages for part in one.parts)
+        chosen = modelport.choose(models.candidates(asking), turn.model, vision=shows)
+        if not isinstance(chosen, Candidate):
+            return {"failed": chosen, "cause": "", "retryAfterSeconds": None}
+        said = await _told(models, (asking, chosen, turn, seconds), caller)
+        if isinstance(said, TurnFailed) and turn.stop and said.cause.startswith(_NO_STOPS):
+            turn = replace(turn, stop=())  # nothing was sent: whoever asked cuts the text itself
+            said = await _told(models, (asking, chosen, turn, seconds), caller)
+        if isinstance(said, Answered):
+            return {"answer": turnlines.answer(said.turn), "model": chosen.model, "provider": chosen.binding}
+        return {"failed": said.fault, "cause": said.cause, "retryAfterSeconds": said.retry_after_s}
+
+    def _routes(self, named: str) -> AgentRoutes:
+        agents = self._controller.table.agents
+        known = ", ".join(sorted(agents)) or "none"
+        if named and named not in agents:
+            raise Refused(f"there is no agent {named[:80]!r} whose models could be asked; agents: {known}")
+        if not named and len(agents) != 1:
+            raise Refused(f"say whose models are asked (--agent): {known}")
+        return agents[named or next(iter(agents))]
+
+    def _caller(self, routes: AgentRoutes, session: str) -> modelport.Caller:
+        return modelport.Caller(routes.agent, session or f"talk-{secrets.token_hex(6)}", routes)
+
+
+def _may_be_last(task: Task) -> bool:
+    branches = task.transition.branches
+    return not branches or any(one.goto in ("", END) for one in branches)
+
+
+async def _told(
+    models: Models, asked: tuple[modelport.Caller, Candidate, Turn, float], caller: rpc.Caller
+) -> Answered | TurnFailed:
+    """The answer, once the caller was told of its pieces; words that wait for a slow one become one piece."""
+    asking, chosen, turn, seconds = asked
+    pieces: list[Event] = []
+    more = asyncio.Event()
+
+    def heard(event: Event) -> None:
+        last = pieces[-1] if pieces else None
+        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
+            pieces[-1] = TextDelta(last.text + event.text)
+        else:
+            pieces.append(event)
+        more.set()
+
+    async def tell() -> None:
+        while pieces:
+            if (line := turnlines.event(pieces.pop(0))) is not None:
+                await caller.tell({"event": line})
+
+    async def telling() -> None:
+        while True:
+            await more.wait()
+            more.clear()
+            await tell()
+
+    wanted = heard if turn.stream else None
+    work = asyncio.ensure_future(models.turn(asking, chosen, turn, timeout_s=seconds, on_event=wanted))
+    teller = asyncio.ensure_future(telling())
+    try:
+        await asyncio.wait((work, teller), return_when=asyncio.FIRST_COMPLETED)
+        if teller.done():
+            await teller  # the caller left: what it raises ends this
+        said = await work
+    finally:
+        for one in (work, teller):
+            one.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                await one
+    await tell()
+    return said
