@@ -42,7 +42,7 @@ def serve(settings: usage.Settings, agent: str, listen: str) -> int:
         raise usage.Stopped(
             f"there is no token to come in with: make one with 'handler openai token --agent {agent}'"
         )
-    listener = _listening(listen)
+    listener = listening(listen)
     far = Far(control.path, agent, settings.timeout_s or _TIMEOUT_S)
     app = http.OwnHost(openai_app.Door(far, token.allows).application(), http.own_hosts(listener))
     _log(settings)
@@ -78,7 +78,7 @@ def _named(agent: str) -> str:
     return agent
 
 
-def _listening(listen: str) -> socket.socket:
+def listening(listen: str) -> socket.socket:
     """A socket that listens at HOST:PORT, on loopback."""
     host, _, port = listen.rpartition(":")
     host = host.strip("[]").replace("localhost", "127.0.0.1")
@@ -122,37 +122,45 @@ def _log(settings: usage.Settings) -> None:
 
 
 async def _served(app: ASGIApp, listener: socket.socket) -> None:
-    config = uvicorn.Config(
-        app,
-        http=_Watched,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        limit_concurrency=_CONNECTIONS,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=_GRACE_S,
-        h11_max_incomplete_event_size=8192,
-    )
-    server = _Server(config)
+    made = server(app)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.leave)
-    await server.serve(sockets=[listener])
+        loop.add_signal_handler(number, made.leave)
+    await made.serve(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
+def server(app: ASGIApp) -> "Server":
+    """One that serves it until ``leave``."""
+    return Server(
+        uvicorn.Config(
+            app,
+            http=_Watched,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=_GRACE_S,
+            h11_max_incomplete_event_size=8192,
+        )
+    )
+
+
+class Server(uvicorn.Server):
     """One that leaves the signals to us: the first ends it in order, the next at once."""
 
     def leave(self) -> None:
+        """End it."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Take none."""
         yield
 
 
