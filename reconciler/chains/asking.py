@@ -80,8 +80,10 @@ def _tried(state: State, question: Question) -> Generator[Ask, Reply, ModelSaid 
         ask = _ask(state, question, models, tried.number)
         reply = yield from state.ask(ask)
         if isinstance(reply, ModelSaid):
+            counted = {"prompt_tokens": reply.input_tokens, "completion_tokens": reply.output_tokens}
             state.tell("model_call", question.task, attempt=tried.number, model_name=reply.model,
-                       provider_type=reply.provider)  # fmt: skip
+                       provider_type=reply.provider, finish_reason=reply.finish,
+                       usage=counted if any(counted.values()) else {})  # fmt: skip
             return reply
         if not isinstance(reply, ModelFailed):
             raise TypeError(f"{type(reply).__name__} answers no model's ask")

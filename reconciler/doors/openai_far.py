@@ -6,7 +6,6 @@ what was asked: a model's turn with its connection, a run of a chain by ``run.ca
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from reconciler.model.turns import Event, TextDelta, ToolCallDelta, ToolUse, Tur
 
 _MAX_LINE = 64 * 2**20
 _ANSWER_S = 30.0  # for what the controller answers at once
-_FOLLOW_S = 20.0  # how long one question for news of a run may wait
 _CLIENT = f"{CLIENT}."
 _NO_CONTROLLER = Faulted("unavailable", message="no controller answers now")
 # what a run ended with, where the door's word is another one
@@ -120,25 +118,19 @@ class Far:
         }
 
     async def _followed(self, run: str, last: frozenset[str]) -> AsyncGenerator[Piece, None]:
-        over = False
+        over, telling = False, _Telling(last)
         try:
-            until = time.monotonic() + self._timeout_s
-            after, telling = "", _Telling(last)
-            async with _line(self._socket) as line:
-                while not over:
-                    asked = {"run": run, "after": after, "waitSeconds": _FOLLOW_S}
-                    found = await line.ask("run.follow", asked, _FOLLOW_S + _ANSWER_S)
-                    after = found["after"]
-                    for told in found["told"]:
-                        if (words := telling.piece(told)) is not None:
+            async with _line(self._socket) as line, asyncio.timeout(self._timeout_s):
+                async for name, told in line.going("run.stream", {"run": run, "cancel": True}):
+                    over = name == "result"
+                    for one in told["told"]:
+                        if (words := telling.piece(one)) is not None:
                             yield words
-                    over = found["run"]["state"] in ("completed", "failed", "cancelled") and "output" in found
                     if over:
-                        for piece in telling.end(found["run"], found["output"]):
+                        for piece in telling.end(told["run"], told.get("output")):
                             yield piece
-                    elif found["run"]["state"] == "stopped" or time.monotonic() > until:
-                        yield Faulted("timeout" if time.monotonic() > until else "unavailable")
-                        return
+        except TimeoutError:
+            yield Faulted("timeout")
         finally:
             if not over:
                 await asyncio.shield(self._cancel(run))
@@ -188,7 +180,7 @@ class _Telling:
 
     def end(self, run: Mapping[str, Any], output: Mapping[str, Any] | None) -> list[Piece]:
         if run["state"] != "completed" or output is None:
-            code = run.get("code") or "run_failed"
+            code = run.get("code") or ("unavailable" if run["state"] == "stopped" else "run_failed")
             return [Faulted(_CODES.get(code, code), run.get("message") or "")]
         said = self._said(run, output)
         found: list[Piece] = []

@@ -268,8 +268,8 @@ def test_a_client_that_leaves_ends_what_it_asked_for(stand: Stand, streams: bool
     )
     with socket.create_connection((host, int(port))) as line:
         line.sendall(
-            f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}:{port}\r\nauthorization: Bearer {stand.token}\r\n"
-            f"content-length: {len(body)}\r\n\r\n".encode()
+            f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}:{port}\r\n"
+            f"authorization: Bearer {stand.token}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
             + body
         )
         assert player.begun.wait(30) and not player.left.is_set()
