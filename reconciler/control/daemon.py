@@ -58,6 +58,7 @@ from reconciler.control.sessions import Sessions
 from reconciler.control.shadowing import Shadows
 from reconciler.control.smoke import Smoke
 from reconciler.control.status import Board
+from reconciler.control.talking import Talking
 from reconciler.control.tracing import Tracer
 from reconciler.control.truths import Truths
 from reconciler.control.watch import Outside, Watch
@@ -190,7 +191,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     book = JobBook(place.state, effects.writing, effects.recount)
     own = Methods(controller, pid=os.getpid(), stop=stop).table()
     runs = _runs(place, news)
-    answers = {**own, **book.table(), **asked.table(news.policing), **RunFace(controller, runs).table()}
+    answers = {**own, **book.table(), **asked.table(news.policing), **_spoken(controller, runs, news)}
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_signalled, stop)
@@ -275,6 +276,12 @@ def _runs(place: Place, news: "_News") -> Runs:
     models = ChainModels(news.models, routes)
     rooms = Rooms(news.router, news.keeper, news.table, lambda: news.policing.approvals, models)
     return Runs(place.state, rooms, time.time)
+
+
+def _spoken(controller: Controller, runs: Runs, news: "_News") -> dict[str, rpc.Method]:
+    """What the control socket answers about chains and models."""
+    talking = Talking(controller, lambda: news.models)
+    return {**RunFace(controller, runs).table(), **talking.table()}
 
 
 def _board(board: Board, truths: Truths, effects: LedgerEffects, journal: Journal) -> None:
