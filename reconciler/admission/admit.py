@@ -38,7 +38,7 @@ __all__ = ["Admission", "Selected", "Surroundings", "admit"]
 
 _ORDER = (
     Kind.CONFIG, Kind.INTERFACE, Kind.DIALECT, Kind.PROFILE, Kind.CONNECTOR, Kind.BINDING, Kind.PROJECT,
-    Kind.AGENT, Kind.POLICY, Kind.CHAIN,
+    Kind.AGENT, Kind.POLICY, Kind.APPROVAL, Kind.CHAIN,
 )  # fmt: skip
 _NOWHERE = Surroundings()
 

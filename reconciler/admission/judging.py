@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 from reconciler.admission import (
     absent,
     agents,
+    approvals,
     bindings,
     chains,
     interfaces,
@@ -21,6 +22,7 @@ from reconciler.admission import (
 )
 from reconciler.admission.selection import Selected
 from reconciler.admission.view import Rule, View, enough
+from reconciler.model.approvalfile import ApprovalPolicy
 from reconciler.model.chain import Chain
 from reconciler.model.contract import Contract
 from reconciler.model.inventory import Resource
@@ -46,6 +48,7 @@ _RULES: Mapping[type[Record], tuple[Rule[Any], ...]] = {
     Binding: bindings.RULES,
     Project: wiring.PROJECT_RULES,
     EgressPolicy: policies.RULES,
+    ApprovalPolicy: approvals.RULES,
     Chain: chains.RULES,
 }
 

@@ -22,6 +22,7 @@ CODES = {
     Kind.PROJECT: Codes("P101", "P102", "P103", "P104", "P105"),
     Kind.AGENT: Codes("A101", "A102", "A103", "A104", "A105"),
     Kind.POLICY: Codes("S501", "S502", "S503", "", ""),  # of one file alone: its name is not compared
+    Kind.APPROVAL: Codes("S521", "S522", "S523", "", ""),
     Kind.PROFILE: Codes("D101", "D102", "D103", "D104", "D105"),
     Kind.DIALECT: Codes("D111", "D112", "D113", "D114", "D115"),
     Kind.CHAIN: Codes("H101", "", "H103", "H104", "H105"),

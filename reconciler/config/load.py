@@ -152,8 +152,11 @@ def _units(layer: Layer, tree: Tree, paths: Iterable[str]) -> dict[str, Unit]:
     return units
 
 
+_CONFIGURATIONS_ALONE = (Kind.CONFIG, Kind.POLICY, Kind.APPROVAL)
+
+
 def _unit(layer: Layer, one: Home, tree: Tree, own: list[str]) -> Unit:
-    if one.owner is Owner.OBJECT and not (layer is Layer.CATALOG and one.kind in (Kind.CONFIG, Kind.POLICY)):
+    if one.owner is Owner.OBJECT and not (layer is Layer.CATALOG and one.kind in _CONFIGURATIONS_ALONE):
         return objects.unit(layer, one, tree, own)
     return strays.unit(one, tree, own)
 

@@ -218,7 +218,7 @@ def read_text(file: str, data: bytes) -> dict[str, Any] | TextFault:
 
 def _given(home: Home) -> Mapping[Path, object]:
     """What the path says of the keys."""
-    if home.kind in (Kind.CONFIG, Kind.POLICY):
+    if home.kind in (Kind.CONFIG, Kind.POLICY, Kind.APPROVAL):
         return {}
     if home.kind is Kind.INTERFACE:
         name, _, version = home.name.partition("/v")

@@ -18,16 +18,19 @@ from reconciler.chains import engine, flow, history
 from reconciler.chains.asks import ToolFace
 from reconciler.chains.flow import Value
 from reconciler.chains.state import Laws, Settings
-from reconciler.control import scripted
+from reconciler.control import runs, scripted
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Attended, Caller, Method, Refused
 from reconciler.control.runfiles import Head
 from reconciler.control.runlive import place
 from reconciler.control.runs import Runs, Unrunnable, Wish, tokens
+from reconciler.model.approvalfile import ApprovalPolicy, document
 from reconciler.model.chain import Chain
 from reconciler.model.names import Kind, ObjectRef
 
 _LONGEST_WAIT_S = 60.0
+_RETRY_S = 0.2
+_APPROVAL = ObjectRef(Kind.APPROVAL, "approval")
 _ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 _MOST_LISTED = 200
 
@@ -67,7 +70,7 @@ class RunFace:
             begun = begun_json(chain, value, settings)
         except (ValueError, TypeError, KeyError, AttributeError) as fault:
             raise Refused(f"the run cannot begin: {fault}") from None
-        begun |= {"script": script, "policy": None}
+        begun |= {"script": script, "policy": self._policy()}
         try:
             live = await self._runs.start(Wish(begun, chain.id, agent))
         except Unrunnable as fault:
@@ -82,16 +85,20 @@ class RunFace:
         """
         run, after = str(params.get("run") or ""), str(params.get("after") or "")
         until = time.monotonic() + min(float(params.get("waitSeconds") or 0), _LONGEST_WAIT_S)
-        while (live := self._runs.live.get(run)) is not None:
-            told, position = live.since(after)
+        state: str | None = None
+        while True:
             left = until - time.monotonic()
-            if told or left <= 0:
-                return {"run": live.head.as_json(), "told": told, "after": position}
-            state = live.head.state
-            await live.changed(left)
-            if live.head.state != state and not live.since(after)[0] and run in self._runs.live:
-                return {"run": live.head.as_json(), "told": [], "after": position}
-        return await asyncio.to_thread(self._ended, run, after)
+            if (live := self._runs.live.get(run)) is not None:
+                told, position = live.since(after)
+                if told or left <= 0 or live.head.state != (state or live.head.state):
+                    return {"run": live.head.as_json(), "told": told, "after": position}
+                state = live.head.state
+                await live.changed(left)
+                continue
+            found = await asyncio.to_thread(self._kept, run, after)
+            if "output" in found or left <= 0:
+                return found
+            await asyncio.sleep(min(_RETRY_S, left))  # a controller that has just begun resumes it soon
 
     async def stream(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """As ``follow``, to the run's end: each thing is told as it comes (``told``, ``after``), and the
@@ -114,16 +121,19 @@ class RunFace:
                     await asyncio.shield(self._runs.cancel(run))
             raise
 
-    def _ended(self, run: str, after: str) -> dict[str, Any]:
+    def _kept(self, run: str, after: str) -> dict[str, Any]:
+        """A run as its files have it; ``output`` is there where nothing more comes by itself."""
         head = self._runs.files.head(run)
         if head is None:
             raise Refused(f"there is no run {run[:40]!r}: 'handler runs list' lists them")
         events, pieces = place(after, "")
         epoch = after.partition(".")[0] or "0"
         told = self._runs.files.events(head.id, events)
-        output = self._runs.files.output(head.id)
         at = f"{epoch}.{events + len(told)}.{pieces}"
-        return {"run": head.as_json(), "told": told, "after": at, "output": output}
+        found: dict[str, Any] = {"run": head.as_json(), "told": told, "after": at}
+        if head.is_over or head.state == "stopped":
+            found["output"] = self._runs.files.output(head.id)
+        return found
 
     async def cancel(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """End ``run``. What it began that has an effect goes on to its end."""
@@ -140,7 +150,7 @@ class RunFace:
 
     async def show(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """One run with all that was told of it, and its output."""
-        return await asyncio.to_thread(self._ended, str(params.get("run") or ""), "")
+        return await asyncio.to_thread(self._kept, str(params.get("run") or ""), "")
 
     async def models(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """The models that ``agent`` may ask, in its order."""
@@ -186,6 +196,16 @@ class RunFace:
             known = sorted(ref.name for ref in in_force if ref.kind is Kind.CHAIN)
             raise Refused(f"there is no chain {name[:80]!r}; chains: {', '.join(known[:12]) or 'none'}")
         return form.spec.model_copy(update={"id": name})
+
+    def _policy(self) -> dict[str, Any] | str | None:
+        """The policy of approvals in force; ``built-in`` where the one that there is, is refused; None."""
+        look = self._controller.look
+        if look is None:
+            return runs.BUILT_IN
+        form = look.admission.in_force.get(_APPROVAL)
+        if form is not None and isinstance(form.spec, ApprovalPolicy):
+            return document(form.spec)
+        return runs.BUILT_IN if _APPROVAL in look.admission.refused else None
 
     def _settings(self, params: Mapping[str, Any], agent: str, chain: Chain) -> Settings:
         given = {str(key): str(value) for key, value in dict(params.get("vars") or {}).items()}

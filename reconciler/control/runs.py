@@ -44,6 +44,7 @@ from reconciler.model.turns import Event, TextDelta, ThinkingDelta
 from reconciler.router.server import Pinned, Router
 
 _LOG = logging.getLogger("handler.runs")
+BUILT_IN = "built-in"  # a run's word for its policy where the one that there is, is refused
 MOST_LIVE = 200  # runs at once, those that wait included
 
 
@@ -334,8 +335,9 @@ class Runs:
 
 def _resumed(begun: dict[str, Any], answers: list[dict[str, Any]]) -> Run:
     """The run of what it began with and was answered. Raises ValueError, KeyError, TypeError."""
-    own = policies.policy(begun["policy"]) if begun.get("policy") else None
-    laws = Laws(tokens, state.judge_by(own or policies.BUILT_IN), spares=own is None)
+    written = begun.get("policy")
+    own = policies.policy(written) if isinstance(written, dict) else policies.BUILT_IN
+    laws = Laws(tokens, state.judge_by(own), spares=written is None)
     return engine.resumed({**begun, "answers": answers}, laws)
 
 

@@ -109,13 +109,17 @@ def _begun(settings: usage.Settings, control: client.Client, begun: Mapping[str,
 
 
 def _follow(settings: usage.Settings, control: client.Client, run_id: str) -> int:
-    after = ""
+    after = asked = ""
     try:
         while True:
             wish: dict[str, object] = {"run": run_id, "after": after, "waitSeconds": _FOLLOW_S}
             found = control.ask("run.follow", wish, _FOLLOW_S + client.ANSWER_S)
             after = str(found.get("after"))
             _tell(settings, found)
+            number = str(found["run"].get("waits_for") or "")  # type: ignore[index,call-overload]
+            if number and number != asked and not settings.quiet:
+                sys.stderr.write(f"  a person is asked: handler approve {number}\n")
+            asked = number
             if "output" in found:
                 return _ended(settings, found)
     except KeyboardInterrupt:
@@ -131,10 +135,6 @@ def _tell(settings: usage.Settings, found: Mapping[str, Any]) -> None:
     for event in found.get("told") or ():
         if line := _line(event):
             sys.stderr.write(f"{line}\n")
-        if event.get("kind") == "approval_requested":
-            number = found["run"].get("waits_for") or "ID"
-            more = "" if number != "ID" else " ('handler approve list' shows it)"
-            sys.stderr.write(f"  a person is asked: handler approve {number}{more}\n")
     sys.stderr.flush()
 
 

@@ -24,6 +24,7 @@ _FILES = (
     "connectors/*/connector.toml",
     "interfaces/*/*/interface.toml",
     "policies/egress.toml",
+    "policies/approval.toml",
     "profiles/*/*/profile.toml",
     "interfaces/*/*/conformance/cases.toml",
 )

@@ -30,6 +30,7 @@ KINDS = {
     "a": "agent",
     "chain": "chain",
     "policy": "policy",
+    "approval": "approval",
     "config": "config",
     "profile": "profile",
     "dialect": "dialect",

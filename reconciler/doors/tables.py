@@ -32,8 +32,8 @@ controller and says how old the files are.
     "get": """\
 Usage: handler get KIND [NAME…] [-o wide|json|name]
 
-A table of one kind: interface (if), connector (con), binding (b), project (p), agent (a), policy, profile,
-dialect, instance (inst); or 'all'. Names are kind/name or plain names.
+A table of one kind: interface (if), connector (con), binding (b), project (p), agent (a), policy, approval,
+profile, dialect, chain, instance (inst); or 'all'. Names are kind/name or plain names.
 
   handler get agents
   handler get binding ocr-tesseract -o json

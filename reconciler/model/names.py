@@ -43,6 +43,7 @@ class Kind(Enum):
     CHAIN = "chain"
     CONFIG = "config"
     POLICY = "policy"
+    APPROVAL = "approval"
     PROFILE = "profile"
     DIALECT = "dialect"
 

@@ -10,6 +10,7 @@ Keys of what is not built yet are part of the format; ``admission.absent`` says 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from reconciler.model.approvalfile import ApprovalPolicy
 from reconciler.model.chain import Chain
 from reconciler.model.dialect import Profile as Profile  # noqa: PLC0414 - a kind like the others
 from reconciler.model.forms import Field
@@ -494,6 +495,7 @@ KINDS: tuple[KindRow, ...] = (
     KindRow(Kind.PROJECT, Project, "projects/<name>.toml"),
     KindRow(Kind.AGENT, Agent, "agents/<name>.toml"),
     KindRow(Kind.POLICY, EgressPolicy, "policies/egress.toml", "egress-policy"),
+    KindRow(Kind.APPROVAL, ApprovalPolicy, "policies/approval.toml", "approval-policy"),
     KindRow(Kind.PROFILE, Profile, "profiles/<name>/<N>/profile.toml", "dialect-profile"),
     KindRow(Kind.DIALECT, Dialect, "dialects/<name>/dialect.toml"),
     KindRow(Kind.CHAIN, Chain, "chains/<name>.json"),  # or .toml

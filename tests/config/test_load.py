@@ -103,7 +103,7 @@ STRAYS = [
     ("bindings/team/a.toml", "bindings/team/a.toml", "S216", "name it bindings/NAME.toml"),
     ("interfaces/ocr/interface.toml", "interfaces/ocr/interface.toml", "S216", "name it interfaces/NAME/vN/"),
     ("chains/team/a.json", "chains/team/a.json", "S216", "name it chains/NAME.json"),
-    ("policies/approval.toml", "policies/", "S217", "later release"),
+    ("policies/other.toml", "policies/", "S217", "later release"),
     ("addons/x/addon.toml", "addons/", "S217", "later release"),
     ("profiles/x/profile.toml", "profiles/x/profile.toml", "S216", "name it profiles/NAME/N/profile.toml"),
     ("connectors/y/main.py", "connectors/y", "S218", "add 'connectors/y/connector.toml'"),

@@ -23,8 +23,9 @@ HEADS = {
     ),
     "handler.toml": "",
     "policies/egress.toml": 'apiVersion = "handler.egress-policy/v1"\n',
+    "policies/approval.toml": 'apiVersion = "handler.approval-policy/v1"\n',
 }
-BINDING, AGENT, PROJECT, CONNECTOR, INTERFACE, CONFIG, POLICY = HEADS
+BINDING, AGENT, PROJECT, CONNECTOR, INTERFACE, CONFIG, POLICY, APPROVAL = HEADS
 
 
 def loaded(file: str, written: str) -> Inventory:

@@ -168,6 +168,19 @@ def test_a_controller_killed_during_an_approved_call_does_not_make_it_again(
     assert [one["error"] for one in done["told"] if one["kind"] == "tool_call"] == ["outcome_unknown"]
 
 
+def test_a_policy_of_approvals_says_which_calls_need_nobody(place: tuple[House, mailserver.Mailbox]) -> None:
+    made, box = place
+    rules = '[[rules]]\ntools = "send-email"\naction = "allow"\n'
+    made.write("policies/approval.toml", f'apiVersion = "handler.approval-policy/v1"\n{rules}')
+    made.handler("apply", "--wait")
+    begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("by policy"))
+    done = finished(made, begun["id"])
+    assert (done["run"]["state"], waiting(made)) == ("completed", [])
+    assert mails(box).count("by policy") == 1
+    (made.config / "policies/approval.toml").unlink()
+    made.handler("apply", "--wait")
+
+
 def test_what_a_person_denies_is_not_done(place: tuple[House, mailserver.Mailbox]) -> None:
     made, box = place
     begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("denied"))

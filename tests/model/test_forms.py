@@ -69,6 +69,20 @@ _FULL: dict[str, dict[str, Any]] = {
         "run": {"command": ["a"]},
         "sandbox": {"egress": ["a:1"]},
     },
+    "approval": {
+        "apiVersion": "handler.approval-policy/v1",
+        "defaultAction": "deny",
+        "rules": [
+            {
+                "tools": "fs",
+                "tool": "read_file",
+                "action": "allow",
+                "timeoutSeconds": 5,
+                "onTimeout": "deny",
+                "when": [{"key": "path", "op": "glob", "value": "a/**"}],
+            }
+        ],
+    },
     "policy": {
         "apiVersion": "handler.egress-policy/v1",
         "name": "default",

@@ -97,5 +97,5 @@ def test_a_tool_starts_with_its_interface() -> None:
 
 
 def test_kinds_hash_alike_for_one_object_and_are_few() -> None:
-    assert len({kind: kind.value for kind in Kind}) == 10
+    assert len({kind: kind.value for kind in Kind}) == 11
     assert hash(Kind("binding")) == hash(Kind.BINDING)

@@ -13,6 +13,7 @@ def test_every_kind_has_one_row_and_its_own_format() -> None:
     assert sorted(row.kind.value for row in KINDS) == sorted(kind.value for kind in Kind)
     words = {kind.value: kind.value for kind in Kind} | {
         "policy": "egress-policy",
+        "approval": "approval-policy",
         "profile": "dialect-profile",
     }
     assert {row.kind.value: row.api_version for row in KINDS} == {
