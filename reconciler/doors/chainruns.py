@@ -113,10 +113,10 @@ def _follow(settings: usage.Settings, control: client.Client, run_id: str) -> in
     try:
         while True:
             wish: dict[str, object] = {"run": run_id, "after": after, "waitSeconds": _FOLLOW_S}
-            found = control.ask("run.follow", wish, _FOLLOW_S + client.ANSWER_S)
+            found: dict[str, Any] = control.ask("run.follow", wish, _FOLLOW_S + client.ANSWER_S)
             after = str(found.get("after"))
             _tell(settings, found)
-            number = str(found["run"].get("waits_for") or "")  # type: ignore[index,call-overload]
+            number = str(found["run"].get("waits_for") or "")
             if number and number != asked and not settings.quiet:
                 sys.stderr.write(f"  a person is asked: handler approve {number}\n")
             asked = number
