@@ -1,10 +1,8 @@
 """The kinds of file a person writes, as closed, frozen values, and the one table of them.
 
 Keys are camelCase in files and snake_case here; the alias generator is the only translator. Every record is
-closed: an unknown key is a problem. Values are strict: ``"120"`` is no number. What only admission can know
-is not asked here, and what spans two keys is asked in ``config.shape``. The text under a key is its
-documentation: ``config.schemas`` puts it into the JSON Schemas that editors and ``handler explain`` show.
-Keys of what is not built yet are part of the format; ``admission.absent`` says so in a condition.
+closed, and values are strict: ``"120"`` is no number. What spans two keys is asked in ``config.shape``, what
+only admission can know in ``admission``. The text under a key is its documentation for editors.
 """
 
 from dataclasses import dataclass

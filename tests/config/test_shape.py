@@ -269,6 +269,14 @@ TOLD = [
         "requires is text, not a list",
         'write requires = ["ocr/v1"]',
     ),
+    (APPROVAL, "rule = []", "S521 2:1", "'rule' is not a key of an approval", "write 'rules'"),
+    (
+        APPROVAL,
+        'defaultAction = "ask"',
+        "S523 2:17",
+        "defaultAction is 'ask', not 'allow', 'approve' or 'deny'",
+        "write 'allow', 'approve' or 'deny'",
+    ),
     (POLICY, "rules = []", "S501 2:1", "'rules' is not a key of a policy", "write 'rule'"),
     (
         POLICY,
@@ -378,6 +386,7 @@ def test_one_mistake_is_one_problem_with_its_place_and_mend(
             "'apiVersion' is missing",
             'add apiVersion = "handler.binding/v1"',
         ),
+        (APPROVAL, "", "S522", "the file is empty", 'add apiVersion = "handler.approval-policy/v1"'),
         (POLICY, "", "S502", "the file is empty", 'add apiVersion = "handler.egress-policy/v1"'),
         (PROJECT, "", "P102", "the file is empty", 'add apiVersion = "handler.project/v1"'),
         (INTERFACE, "", "I102", "the file is empty", 'add apiVersion = "handler.interface/v1"'),
