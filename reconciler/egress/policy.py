@@ -6,12 +6,14 @@ A policy that is there and cannot be used is ``closed``: it lets nothing go to a
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
 import rfc8785
 
+from reconciler.model.contract import finder
 from reconciler.model.policies import Cost, EgressPolicy, Rule
 
 UNITS = 10_000  # of a currency's unit: what a sum is counted in
@@ -57,7 +59,7 @@ class Basis:
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     text: str
-    expression: re.Pattern[str]
+    fits: Callable[[str], object]
     is_absolute: bool
     class_name: str
 
@@ -112,7 +114,7 @@ class Policy:
         for place in places:
             for one in self._patterns:
                 text = place.absolute if one.is_absolute else place.within
-                if text and one.expression.fullmatch(_plain(text)):
+                if text and one.fits(_plain(text)):
                     found[Basis(one.text, one.class_name)] = None
         return tuple(found)
 
@@ -148,8 +150,10 @@ def _days(text: str) -> int | None:
     return int(number[1]) if number else None
 
 
-def _compiled(pattern: str, home: str) -> re.Pattern[str]:
-    """``**`` goes through folders, also none; ``*`` and ``?`` stay within one."""
+def _compiled(pattern: str, home: str) -> Callable[[str], object]:
+    """``**`` goes through folders, also none; ``*`` and ``?`` stay within one. An agent chooses the path: with
+    several stars, an engine that tries them one after the other would be held up by a long one for minutes.
+    """
     text = f"{home.rstrip('/')}/{pattern[2:]}" if pattern.startswith("~/") else pattern
     parts, at = [], 0
     text = _plain(text)
@@ -162,9 +166,14 @@ def _compiled(pattern: str, home: str) -> re.Pattern[str]:
             at += 2
         else:
             char = text[at]
-            parts.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char))
+            plain = char.isalnum() or not char.isascii() or char in "/_ "
+            parts.append({"*": "[^/]*", "?": "[^/]"}.get(char) or (char if plain else f"\\x{ord(char):02x}"))
             at += 1
-    return re.compile("".join(parts), re.DOTALL)
+    expression = f"(?s)^(?:{''.join(parts)})$"
+    if pattern.replace("**", "*").count("*") > 1:
+        with suppress(ValueError):  # hundreds of wildcards are more than it takes
+            return finder(expression)
+    return re.compile(expression.removesuffix("$") + r"\Z").match
 
 
 def _plain(text: str) -> str:

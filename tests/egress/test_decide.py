@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import tomli
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
 from reconciler.egress.decide import Case, decide, usable, worst
 from reconciler.egress.policy import Basis, Place, Policy, Sum
@@ -182,3 +184,41 @@ def test_the_strictest_of_several_is_what_is_said() -> None:
 def test_sums_are_counted_in_units(text: str, units: int) -> None:
     assert Sum.parse(text).units == units
     assert Sum.parse(str(Sum.parse(text))) == Sum.parse(text)
+
+
+def _fits(pattern: str, path: str) -> bool:
+    """What a pattern means, one letter after the other."""
+    if not pattern:
+        return not path
+    if pattern.startswith("**/"):
+        rests = [path, *(path[at + 1 :] for at, char in enumerate(path) if char == "/" and _whole(path[:at]))]
+        return any(_fits(pattern[3:], rest) for rest in rests)
+    if pattern.startswith("**"):
+        return any(_fits(pattern[2:], path[at:]) for at in range(len(path) + 1))
+    if pattern[0] == "*":
+        return any(_fits(pattern[1:], path[at:]) for at in range(len(path) + 1) if "/" not in path[:at])
+    same = bool(path) and (path[0] != "/" if pattern[0] == "?" else path[0] == pattern[0])
+    return same and _fits(pattern[1:], path[1:])
+
+
+def _whole(folders: str) -> bool:
+    return all(folders.split("/"))
+
+
+def _labelled(pattern: str, path: str) -> bool:
+    label = {"paths": [pattern], "class": "private"}
+    return bool(policy(label=[label]).labelled([Place(f"/w/{path}", path)]))
+
+
+@given(st.text("*?/ab.+", min_size=1, max_size=7), st.text("/ab.", min_size=1, max_size=7))
+@example("a*b*", "aab.")
+@example("**/a/**/b", "b/a/a/b")
+@example("a.b*+", "axb")
+def test_a_pattern_means_the_same_by_either_engine(pattern: str, path: str) -> None:
+    assume(not pattern.startswith("/"))
+    assert _labelled(pattern, path) is _fits(pattern, path)
+
+
+def test_no_path_that_an_agent_chooses_holds_up_a_label() -> None:
+    assert not _labelled("*a" * 12 + "*b", "a" * 250)  # tried one after the other, this takes years
+    assert not _labelled("**/a/" * 12 + "b", "a/" * 2000)
