@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -240,7 +241,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     news.router = router = _router(news, withdrawn, record)
     router.keep_effects(effects)
     news.policing = leaving.policing = _policing(place, journal, effects)
-    _police(news, dispatcher, withdrawn)
+    _police(news, leaving, dispatcher, withdrawn)
     _speak(news, speakers.joined(leaving, effects, supervisor, news.policing, recipe=news.recipe), withdrawn)
     dispatcher.within.dialects = news.dialects
     news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
@@ -308,9 +309,10 @@ def _policing(place: Place, journal: Journal, effects: LedgerEffects) -> Policin
     return policing
 
 
-def _police(news: "_News", dispatcher: Dispatcher, withdrawn: Withdrawn) -> None:
+def _police(news: "_News", leaving: Leaving, dispatcher: Dispatcher, withdrawn: Withdrawn) -> None:
     """Let the rooms ask the policy, and it them."""
     policing = news.policing
+    policing.entered = partial(leaving.look, policing)
     policing.recipe, policing.sink = news.recipe, dispatcher.serves
     policing.followed = lambda watched: news.router.ask_entries(policing, on=watched)
     withdrawn.followed = policing.follow

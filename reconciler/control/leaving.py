@@ -50,6 +50,7 @@ class Leaving:
         self.permits = Permits()  # by the same clock
         self.policing: Policing | None = None  # whoever asks the policy; None: there is none
         self._proxy = proxy
+        self._proxies: dict[Proxy, Recipe] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.gate = Gatekeeper(self._may, self._passed)
         self.serves: Callable[[InstanceName, int], object] = lambda name, number: None
@@ -62,6 +63,7 @@ class Leaving:
         may = partial(policing.tunnel, recipe) if policing is not None else None
         proxy = self._proxy(Allow(recipe.egress), partial(self._say, recipe), may=may)
         await proxy.start(listener)
+        self._proxies[proxy] = recipe
         return partial(self._close, proxy)
 
     def serve_gate(self, recipe: Recipe, listener: socket.socket, gated: Gated) -> Callable[[], None]:
@@ -102,7 +104,16 @@ class Leaving:
         about = {"object": f"binding/{recipe.binding}", "instance": str(recipe.name), "way": way}
         self._journal.egress({**about, **told})
 
+    def look(self, policing: Policing, name: InstanceName | None) -> None:
+        """Break off the tunnels of an instance (None: of all) that the policy does not let be there: a call
+        came with other data, or the policy is another one.
+        """
+        for proxy, recipe in list(self._proxies.items()):
+            if name in (None, recipe.name):
+                proxy.cut(partial(policing.judged, recipe))
+
     def _close(self, proxy: Proxy) -> None:
+        self._proxies.pop(proxy, None)
         task = asyncio.get_running_loop().create_task(proxy.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

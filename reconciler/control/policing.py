@@ -66,6 +66,7 @@ class Policing:
         self.sink: Callable[[InstanceName, int], Sink | None] = lambda name, number: None
         self.facts: Callable[[Recipe], Mapping[str, str]] = lambda recipe: {}  # what its profile states
         self.followed: Callable[[bool], None] = lambda watched: None  # whether there is a policy
+        self.entered: Callable[[InstanceName | None], None] = lambda name: None  # open tunnels are looked at
         self.closing: Callable[[], Awaitable[None]] = _nothing  # awaited at the end
         self.policy: Policy | None = None
         self.evidence = evidence
@@ -104,6 +105,7 @@ class Policing:
         else:
             self.policy = None if form is None else Policy.shut("the policy is refused: nothing leaves by it")
         self.followed(self.policy is not None)
+        self.entered(None)
 
     async def close(self) -> None:
         """Nobody waits for a person any more."""
@@ -195,6 +197,7 @@ class Policing:
         if policy.spec.taint == "session":
             self.book.raise_mark(entry.session, entry.case.class_name, policy)
         self._entries[entry.id] = entry
+        self.entered(entry.instance)
         return entry.id
 
     def _entry(self, policy: Policy, entering: Entering) -> tuple[Entry, tuple[tuple[str, str], ...]]:
@@ -283,6 +286,10 @@ class Policing:
         """Why a tunnel may not be opened, or "". Whoever speaks TLS of its own inside it is judged by every
         call that it has at hand.
         """
+        return self.judged(recipe, target)
+
+    def judged(self, recipe: Recipe, target: Target) -> str:
+        """The same, of a tunnel that is there."""
         policy = self.policy
         if policy is None:
             return ""

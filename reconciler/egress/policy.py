@@ -151,8 +151,8 @@ def _days(text: str) -> int | None:
 
 
 def _compiled(pattern: str, home: str) -> Callable[[str], object]:
-    """``**`` goes through folders, also none; ``*`` and ``?`` stay within one. An agent chooses the path: with
-    several stars, an engine that tries them one after the other would be held up by a long one for minutes.
+    """``**`` goes through folders, also none; ``*`` and ``?`` stay within one. An agent chooses the path: an
+    engine that tries several stars one after the other would be held up by a long one for minutes.
     """
     text = f"{home.rstrip('/')}/{pattern[2:]}" if pattern.startswith("~/") else pattern
     parts, at = [], 0

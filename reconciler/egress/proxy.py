@@ -63,7 +63,7 @@ class _Over(Exception):  # noqa: N818 - how one connection ends, caught where it
         self.decision, self.status = decision, status
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Tunnel:
     """One connection as it goes on."""
 
@@ -73,6 +73,8 @@ class _Tunnel:
     up_bytes: int = 0
     down_bytes: int = 0
     allowed: bool = False
+    is_cut: bool = False
+    near: asyncio.StreamWriter | None = None
     far: asyncio.StreamWriter | None = None
 
     def decided(self, verdict: Verdict, cause: Cause, why: str = "") -> Decision:
@@ -85,7 +87,7 @@ class _Tunnel:
         return _Over(self.decided(verdict, cause, why), status)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Proxy:
     """Serves one sandbox, from ``start`` until ``close``. ``record`` hears every decision, and must not
     raise. ``resolve`` and ``dial`` reach the network.
@@ -98,6 +100,7 @@ class Proxy:
     caps: Caps = field(default_factory=Caps)
     may: Callable[[Target], Awaitable[str]] | None = None  # why a listed target is not reached now, or ""
     _names: Names = field(default_factory=Names)
+    _tunnels: set[_Tunnel] = field(default_factory=set)
     _visitors: Visitors = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,8 +118,20 @@ class Proxy:
         await self._visitors.close()
         await asyncio.sleep(0)  # the loop closes their sockets in its next turn
 
+    def cut(self, why: Callable[[Target], str]) -> None:
+        """Break off the tunnels that may not be there any more, by the words why; what is on its way is lost.
+        A sandbox that is handed other data would send it through what was opened for less.
+        """
+        for tunnel in list(self._tunnels):
+            if tunnel.target is None or not why(tunnel.target):
+                continue
+            tunnel.is_cut = True
+            for end in (tunnel.near, tunnel.far):
+                if end is not None:
+                    end.transport.abort()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tunnel = _Tunnel(asyncio.get_running_loop().time())
+        tunnel = _Tunnel(asyncio.get_running_loop().time(), near=writer)
         try:
             await self._tunnelled(tunnel, reader, writer)
         except _Over as over:
@@ -130,6 +145,7 @@ class Proxy:
                 self.record(tunnel.decided("allowed", "ended"))
             raise
         finally:
+            self._tunnels.discard(tunnel)
             for end in (writer, tunnel.far):
                 if end is not None:
                     _end(end)
@@ -146,6 +162,8 @@ class Proxy:
             writer.write(_ESTABLISHED)
         if target.address is None:
             first = await self._greeted(tunnel, target, reader)
+        if tunnel.is_cut:
+            raise tunnel.over("refused", "denied", "it may not be there any more")
         if first:
             tunnel.up_bytes = len(first)
             tunnel.far.write(first)
@@ -175,6 +193,7 @@ class Proxy:
         if found.target not in self.allow:
             why = f"{found.target} is not on the list of what may be reached"
             raise tunnel.over("refused", "unlisted", why, 403)
+        self._tunnels.add(tunnel)
         if self.may is not None and (why := await self.may(found.target)):
             raise tunnel.over("refused", "denied", why, 403)
         return found.target, found.head and found.head + data[found.used :]
@@ -247,7 +266,9 @@ async def _carry(ends: Streams, carried: Callable[[int], None], broke: Callable[
             sink.write(data)
             carried(len(data))
             await sink.drain()
-        if sink.can_write_eof():
+        if sink.is_closing():  # it was cut
+            broke()
+        elif sink.can_write_eof():
             sink.write_eof()
     except OSError:
         broke()

@@ -16,6 +16,7 @@ from reconciler.egress.permits import Permits
 from reconciler.egress.policy import Sum
 from reconciler.model.calls import Refusal, Result
 from reconciler.model.entries import Policed
+from reconciler.model.hosts import Target
 from reconciler.model.routes import ScopeFolder
 from reconciler.router.entering import LetIn
 from tests.control.test_policing import ALLOW, ASK, World, recipe, told
@@ -238,5 +239,23 @@ def test_what_cannot_be_kept_of_a_reading_is_not_read(tmp_path: Path) -> None:
         assert said.code == "refused"
         plain = Result({}, {}, ("plain.txt",))
         assert call.told(plain) is plain
+
+    told(story)
+
+
+def test_tunnels_that_were_opened_for_less_are_looked_at_before_a_call_enters(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        far = recipe(gate=False, egress=("127.0.0.1:8080", "api.example.com:443"))
+        target = Target.parse("api.example.com:443")
+        looked: list[str] = []
+        made.policing.entered = lambda name: looked.append(made.policing.judged(far, target))
+        made.follow(ALLOW)
+        assert await made.policing.tunnel(far, target) == ""
+        assert isinstance(await made.enter(far, "clients/a.pdf"), str)  # it may be read here
+        assert looked[:1] == [""]
+        assert "private never leaves" in looked[-1]
+        made.follow("")
+        assert len(looked) == 3
 
     told(story)

@@ -429,6 +429,32 @@ def test_a_silent_tunnel_ends_and_a_talking_one_does_not() -> None:
     asyncio.run(scenario())
 
 
+def test_a_tunnel_that_may_not_be_there_any_more_is_broken_off_and_no_other() -> None:
+    async def scenario() -> None:
+        async with world("api.example.com:443", "other.example.com:443") as made:
+            there, other = await made.client(), await made.client()
+            await there.opened()
+            ask, greeting = ASK.replace(b"api.", b"other."), tls.greeting("other.example.com")
+            await other.opened(ask, greeting)
+            slow = await made.client()  # on its way: nothing of it went on yet
+            await slow.send(ASK)
+            await slow.get(len(b"HTTP/1.1 200 Connection established\r\n\r\n"))
+            made.proxy.cut(lambda target: "" if target.host.startswith("other") else "not with this data")
+            with suppress(ConnectionError):
+                await slow.send(GREETING)
+            assert (await there.rest(), await slow.rest()) == (b"", b"")
+            await other.send(b"on")
+            assert await other.get(2) == b"on"
+            async with asyncio.timeout(DEADLINE_S):
+                while len(made.decisions) < 4:
+                    made.said.clear()
+                    await made.said.wait()
+            # What was on its way ended before anything went on.
+            assert sum(one.up_bytes for one in made.decisions[2:]) == len(GREETING)
+
+    on_both_loops(scenario)
+
+
 def test_a_tunnel_carries_so_much_and_no_more() -> None:
     async def scenario() -> None:
         async with world(caps=Caps(tunnel_bytes=200_000)) as made:
