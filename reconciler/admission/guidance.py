@@ -23,7 +23,7 @@ _KEY = re.compile(r"^(?P<key>[A-Za-z_-]+):[ \t]*(?P<value>.*?)[ \t\r]*$")
 _BLOCK = re.compile(r"[>|][+-]?")  # YAML's block scalars: the text stands on the lines below
 _OWN = ("interface.toml", "tools.json")
 _UNWRITTEN = re.compile(  # what the drafts of `handler new interface` say; a test holds the two together
-    r"^- When …$|What it does, in one sentence that a model reads\."
+    r"^- When …$|^1\. Give `text`\.$|What it does, in one sentence that a model reads\."
     r"|What \S+ is good for, and when to use the \S+ tool\.|What an agent gets from \S+, in one sentence",
     re.MULTILINE,
 )
@@ -152,7 +152,7 @@ def texts_are_ones_own(view: View, interface: Resource[Interface]) -> Iterator[P
     """A lint: a model reads what stands there, also what ``handler new interface`` left to be written."""
     for path, data in sorted(inside(interface).items()):
         text = data.decode(errors="replace") if path in _OWN or path.endswith("/SKILL.md") else ""
-        if left := _UNWRITTEN.search(text):
+        for left in _UNWRITTEN.finditer(text):
             line = text.count("\n", 0, left.start()) + 1
             yield Problem(
                 code="I235",

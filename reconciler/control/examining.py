@@ -8,6 +8,7 @@ connectors is shared with the controller's state, since it takes minutes to inst
 import asyncio
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -51,6 +52,7 @@ _PREFIX, _HELD = "handler-check-", "held"  # of an examination's folder, and the
 _LONGEST_RUN = 60  # bytes of the folder that sockets lie in: their paths are short
 _LOG = 4000  # characters of its log that are told
 _TURNS = 500  # ten milliseconds each, for a side of a socket to see that the other is gone
+_ELSEWHERE = re.compile(r"[;:]? `handler logs \S+` says more")  # of a log that a check does not leave
 _WORDS_S = 1.0  # how long a call's record is waited for, where it may say more
 
 
@@ -148,7 +150,7 @@ class Bench:
                     and outcome.error == "unavailable"
                     and (why := await self._records.diagnostic(seen))
                 ):
-                    faults = (*faults, f"the call's record says: {why}")
+                    faults = (*faults, f"the call's record says: {_here(why)}")
                 listener.ended(version, case, outcome, faults)
 
     def log(self) -> str:
@@ -363,3 +365,8 @@ def _held(path: Path, flags: int) -> int | None:
         os.close(held)
         return None
     return held
+
+
+def _here(why: str) -> str:
+    """A diagnostic without the command that shows a binding's log: a check tells the end of its own."""
+    return _ELSEWHERE.sub("", why)

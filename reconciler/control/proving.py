@@ -53,11 +53,13 @@ async def started(starts: Starts, name: InstanceName) -> Refusal | None:
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What is asked of an instance beyond its first answer: how to ask, which gives the faults, and the
-    digest of what is asked ("" and None: nothing).
+    digest of what is asked ("" and None: nothing). ``lacks``: what only a person can give, in words; while it
+    is lacking nothing is started, and it counts as no failure.
     """
 
     digest: str = ""
     ask: Callable[[InstanceName], Awaitable[tuple[str, ...]]] | None = None
+    lacks: str = ""
 
 
 class Prover:
@@ -110,6 +112,9 @@ class Prover:
         if trial is None or trial.given_up:
             return Done()
         claim, demand = self._claim(name), self._demands[name]
+        if demand.lacks:
+            self.unproven[name] = Trial(demand.lacks, given_up=True)
+            return Stuck()
         refusal = await started(self._starts, name)
         faults: tuple[str, ...] = ()
         if refusal is None and demand.ask is not None:

@@ -66,11 +66,8 @@ def demand(usual: Demand, demands: Demands, binding: str) -> Demand:
     asked = demands.get(ObjectRef(Kind.BINDING, binding))
     if asked is None or asked.passed:
         return usual
-
-    async def lacks(instance: InstanceName) -> tuple[str, ...]:
-        return (asked.words,)
-
-    return Demand(f"{usual.digest} {asked.proof.verdict} {asked.proof.fingerprint}", lacks)
+    digest = f"{usual.digest} {asked.proof.verdict} {asked.proof.fingerprint}"
+    return Demand(digest, lacks=asked.words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,11 +162,15 @@ def _late(report: lines.Json, settings: usage.Settings) -> str:
     waits = report.get("waitsFor")
     waits = waits if isinstance(waits, dict) else {}
     names = list(waits) or tables.waiting(standing.read(settings.config)) or ["something"]
-    limit = "it failed" if report.get("stuck") else f"not ready within {settings.timeout_s or _WAIT_S:g} s"
+    limit = (
+        "nothing goes on by itself"
+        if report.get("stuck")
+        else f"not ready within {settings.timeout_s or _WAIT_S:g} s"
+    )
     text = f"handler: applied, but {limit}: {columns.shown(', '.join(map(str, names)))}\n"
     for name, why in waits.items():
         binding = str(name).partition("/")[2]
-        where = "" if "handler logs" in str(why) else f"; see 'handler logs {binding}'"
+        where = "" if "`handler " in str(why) else f"; see 'handler logs {binding}'"
         text += f"  {columns.shown(name)}: {columns.shown(why)}{where}\n"
     return text + "What served before keeps serving.\n"
 

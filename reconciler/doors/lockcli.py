@@ -125,10 +125,10 @@ def _catalog_show(settings: usage.Settings, name: str) -> int:
 
 @_catalog.command("import")
 @click.argument("path", metavar="server.json|FOLDER")
-@click.option("--from", "way", default="", type=click.Choice(["", *_WAYS]), help="Which of its packages.")
+@click.option("--from", "way", type=click.Choice(_WAYS), help="Which of its packages.")
 @click.option("--dry-run", "dry", is_flag=True, help="Print what would be written, and write nothing.")
 @click.pass_obj
-def _catalog_import(settings: usage.Settings, path: str, way: str, dry: bool) -> int:  # noqa: FBT001 - click's way
+def _catalog_import(settings: usage.Settings, path: str, way: str | None, dry: bool) -> int:  # noqa: FBT001 - click's way
     """Take over what somebody else published: a server of the MCP registry, or an interface version.
 
     Of a server.json a connector and a binding are made, its slots filled in with where you put each value;
@@ -143,7 +143,7 @@ def _catalog_import(settings: usage.Settings, path: str, way: str, dry: bool) ->
 
     if Path(path).is_dir():
         return cataloguing.take_interface(settings, Path(path), dry=dry)
-    return importing.registered(settings, path, way, dry=dry)
+    return importing.registered(settings, path, way or "", dry=dry)
 
 
 COMMANDS = (_lock, _catalog)

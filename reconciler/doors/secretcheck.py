@@ -34,5 +34,5 @@ def _row(one: dict[str, object]) -> list[str]:
     words = [str(one.get(key, "")) for key in ("binding", "slot", "form", "via")]
     if not one.get("found"):
         return [*words, "no", "-", "-", str(one.get("message", ""))]
-    more = "what runs was started with another value" if one.get("changed") else ""
+    more = "what runs was started with another value: handler apply replaces it" if one.get("changed") else ""
     return [*words, "yes", str(one.get("length", "")), str(one.get("fingerprint", "")), more]

@@ -311,6 +311,8 @@ def judged(contract: Contract, tool: Tool, reply: Reply) -> Outcome:
     """What a connector's reply comes to: its codes against the list, its answer against the schema."""
     if not isinstance(reply, Result):
         ours = reply.code in _OURS and reply.no_effect == "unsent"  # the controller's own lanes alone say so
+        # A connector, too: of what its operator does not permit, where it vouches that nothing happened.
+        ours = ours or (reply.code == "refused" and reply.no_effect == "said")
         if ours or reply.code in contract.errors or reply.code == "unavailable":
             return Refused(reply.code, diagnostic=reply.diagnostic or reply.code)
         # A code that the interface does not list would be the vendor's word: the operator alone hears it.

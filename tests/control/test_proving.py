@@ -73,6 +73,16 @@ def test_what_answers_has_proven_itself_for_this_switch(stage: Stage) -> None:
     assert stage.prover.proven == set()
 
 
+def test_what_lacks_something_of_a_person_is_not_started_and_has_not_failed(stage: Stage) -> None:
+    stage.prover.want({NEW: Demand("lacking", lacks="no evidence")})
+    assert [stage.prove(), stage.prove()] == [Stuck(), Done()]
+    assert stage.prover.unproven[NEW].why == "no evidence"
+    assert (stage.runtime.starts, stage.told) == (0, [])
+    assert stage.prover.want({NEW: Demand()}) == (NEW,)  # it was given
+    assert stage.prove() == Done()
+    assert stage.prover.proven == {NEW}
+
+
 def test_what_fails_is_tried_later_and_later_and_then_no_more(stage: Stage) -> None:
     stage.runtime.answer = DIED
     stage.prover.want({NEW: Demand()})

@@ -152,7 +152,7 @@ def test_a_new_instance_shows_evidence_before_the_usual_is_asked_of_it(tmp_path:
     judged, usual = Judged(), Demand("smoke")
     lacking = Withholding(tmp_path, at(1)).look(judged.admission, judged.desired)
     asked = withholding.demand(usual, lacking, "b")
-    assert asked.ask is not None
+    assert asked.lacks == lacking[BINDING].words
     assert asked.digest != usual.digest
     assert withholding.demand(usual, lacking, "another") is usual
     proofs.keep(tmp_path, judged.evidence)

@@ -96,6 +96,18 @@ def test_a_part_of_a_check_leaves_no_evidence(place: World) -> None:
     assert kept(place) == before
 
 
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("exit 1: no model; `handler logs b` says more; again in 60 s", "exit 1: no model; again in 60 s"),
+        ("ended with exit 1: `handler logs handler-check` says more", "ended with exit 1"),
+        ("the connector closed its connection", "the connector closed its connection"),
+    ],
+)  # fmt: skip
+def test_what_a_check_tells_names_no_log_that_a_check_does_not_leave(why: str, told: str) -> None:
+    assert examining._here(why) == told
+
+
 @pytest.mark.flow
 def test_a_connector_that_dies_at_once_fails_its_cases_and_its_log_says_why(world: World) -> None:
     promised.lay(world.config, main='print("there is no model")\nraise SystemExit(3)\n')

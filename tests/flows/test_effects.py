@@ -31,7 +31,7 @@ connector = "email-smtp"
 server = "127.0.0.1:{port}"
 security = "none"
 sender = "a@example.test"
-recipients = "*"
+recipients = "@example.test"
 """
 FILES = 'apiVersion = "handler.binding/v1"\nconnector = "fs-scope"\n'
 
@@ -96,6 +96,10 @@ def test_what_a_server_refuses_has_not_happened(place: tuple[House, mailserver.M
     made, box = place
     before = subjects(box)
     assert answer(send(made, "two", "nobody@example.test"))["error"] == "invalid_recipient"
+    assert states(made) == (State.FAILED, "none")
+    assert (
+        answer(send(made, "two", "eve@elsewhere.test"))["error"] == "refused"
+    )  # its operator permits it not
     assert states(made) == (State.FAILED, "none")
     box.reply = "451 4.3.0 not now"
     assert answer(send(made, "two"))["error"] == "unavailable"

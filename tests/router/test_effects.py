@@ -68,6 +68,12 @@ def sent(made: Contract, reply: object, begun: object = Begun("a1")) -> tuple[An
         (Refusal("vendors_word", "why"), "outcome_unknown", "unknown"),
         (Refusal("refused", "not of this list"), "outcome_unknown", "unknown"),
         (
+            Refusal("refused", "not a recipient", no_effect="said"),
+            "refused",
+            Ending("none", "refused", "not a recipient"),
+        ),
+        (Refusal("limit", "not a word of a connector", no_effect="said"), "unavailable", "none"),
+        (
             Refusal("unavailable", "why", no_effect="said"),
             "unavailable",
             Ending("none", "unavailable", "why"),

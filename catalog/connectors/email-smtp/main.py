@@ -19,7 +19,8 @@ def send(arguments: Mapping[str, Any], call: Call) -> dict[str, Any]:
     """``send_email_message``: one message, to everyone or, where one is not permitted, to nobody."""
     to = message.recipients(arguments)
     if message.unpermitted(to, os.environ["SMTP_RECIPIENTS"]):
-        raise Failure("refused", "a recipient is not among those of settings.recipients")
+        why = "a recipient is not among those of settings.recipients"
+        raise Failure("refused", why, nothing_happened=True)
     sender = os.environ["SMTP_SENDER"]
     mail = message.compose(arguments, sender, os.environ.get("SMTP_SENDER_NAME", ""))
     stopped = call.cancelled.is_set
