@@ -4,13 +4,12 @@ A key whose capability is not built is accepted, so that a file written for a la
 and is never silently ignored. Two sorts are kept apart. A key of the first has no effect yet, and what is
 served without it is right. Without one of the second, serving would be wrong (a grant wider than asked, a
 secret that is not there, an effect without a ledger): whatever rests on such an object is refused with reason
-``NotBuilt``. Of an interface with tools of both sorts, an agent is served those that can be when it selects
-no other. When a capability is built, its row is deleted here.
+``NotBuilt``. Of an interface with jobs that a connector cannot do, an agent is served the rest when it
+selects that alone. When a capability is built, its row is deleted here.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import orjson
 
@@ -31,6 +30,7 @@ _CODES = {
     Kind.CONFIG: "S290",
 }
 _BUILT_RUNTIMES = ("python", "command", "mcp", "deno", "image", "remote", "attached", "builtin", "dialect")
+_ONLY_REACHED = ("attached", "remote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +67,41 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
     return tuple(found)
 
 
-def needed(resource: Resource[Record], tools: Collection[str] | None = None) -> tuple[str, ...]:
-    """The keys without which serving the object would be wrong. Of an interface, those alone that these of
-    its tools rest on (None: all of them).
+def needed(resource: Resource[Record]) -> tuple[str, ...]:
+    """The keys without which serving the object would be wrong."""
+    return tuple(absence.word for absence in absences(resource) if absence.needed)
+
+
+def jobless(
+    interface: Resource[Interface], connector: Resource[Connector], tools: Collection[str] | None
+) -> tuple[str, ...]:
+    """The jobs of a version that nobody would do, by the keys that make them jobs: a connector that is only
+    reached has no process of ours to do one by. Of these of its tools alone; None: all.
     """
+    runs = connectors.runtime(connector)
+    if runs not in _ONLY_REACHED:
+        return ()
+    jobs = (
+        name for name in interface.spec.operations if tools is None or not _rest_on(name).isdisjoint(tools)
+    )
     return tuple(
-        absence.word
-        for absence in absences(resource)
-        if absence.needed
-        and (tools is None or absence.path[0] != "operations" or not _rest_on(absence).isdisjoint(tools))
+        f"operations.{name}.kind by the runtime {runs}"
+        for name in jobs
+        if interface.spec.operations[name].kind == "job"
     )
 
 
 def served_tools(interface: Resource[Interface]) -> tuple[str, ...]:
-    """The tools of a version that this release can serve, in its order; () when it can serve none."""
-    unbuilt = {
+    """The tools of a version that are no jobs and ask about none, in its order."""
+    of_jobs = {
         tool
-        for absence in _of_interface(interface.spec)
-        if absence.path[0] == "operations"
-        for tool in _rest_on(absence)
+        for name, operation in interface.spec.operations.items()
+        if operation.kind == "job"
+        for tool in _rest_on(name)
     }
-    if needed(interface, ()):
-        return ()
     try:
         tools = orjson.loads(inside(interface).get("tools.json", b""))
-        return tuple(name for tool in tools if (name := str(tool["name"])) not in unbuilt)
+        return tuple(name for tool in tools if (name := str(tool["name"])) not in of_jobs)
     except (ValueError, TypeError, KeyError):
         return ()  # told where the file is judged
 
@@ -106,9 +116,6 @@ def lacking(form: Resource[Record], below: Resource[Record] | None) -> tuple[tup
     words = [absence.word for absence in own]
     if below is not None:
         words += [f"{word} of {below.ref.name}" for word in missing]
-    if isinstance(form.spec, Interface) and any(absence.needed for absence in own):
-        # An agent that selects none of what is not built is served the rest.
-        return tuple(words), not served_tools(cast("Resource[Interface]", form))
     return tuple(words), bool(missing) or any(absence.needed for absence in own)
 
 
@@ -130,16 +137,12 @@ def warnings(resource: Resource[Record]) -> Iterator[Problem]:
         )
 
 
-def _rest_on(absence: Absence) -> set[str]:
-    """The tools that an operation which is not built takes with it: its own, and what asks about a job."""
-    tool = str(absence.path[1])
-    return {tool, *companions(tool).values()}
+def _rest_on(job: str) -> set[str]:
+    """The tools that a job takes with it: its own, and what asks about it."""
+    return {job, *companions(job).values()}
 
 
 def _of_interface(spec: Interface) -> Iterator[Absence]:
-    for name, operation in spec.operations.items():
-        if operation.kind != "call":
-            yield Absence(("operations", name, "kind"), needed=True)
     if spec.state != "none":
         yield Absence(("state",), needed=True)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.admission.slots import Words, problem
 from reconciler.admission.view import View, nearest
+from reconciler.model.contract import COMPANIONS, Tool
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InterfaceRef
 from reconciler.model.problems import Path, Problem, Severity, listed, quoted
@@ -199,12 +200,14 @@ def _arguments(view: View, connector: Resource[Connector]) -> dict[str, set[str]
 
 
 def _tools(view: View, connector: Resource[Connector]) -> dict[str, set[str]]:
-    """The error codes of every tool of the implemented versions that are in force; common to all of them."""
+    """The error codes of every tool of the implemented versions in force; common to all of them. What
+    asks about a job, no connector answers.
+    """
     found: dict[str, set[str]] = {}
     for version in dict.fromkeys(connector.spec.implements):
         contract = view.contract(InterfaceRef.parse(version))
-        names: Iterable[str] = contract.tools if contract is not None else ()
-        for name in names:
+        tools: Iterable[Tool] = contract.tools.values() if contract is not None else ()
+        for name in (one.name for one in tools if one.kind not in COMPANIONS):
             codes = set(contract.errors) if contract is not None else set()
             found[name] = found.get(name, codes) & codes
     return found

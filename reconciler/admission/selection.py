@@ -191,10 +191,10 @@ class Selections:
     ) -> Iterator[Problem]:
         """The first of what a choice rests on that this release cannot serve."""
         interface = rests_on[0]
-        if _needed(self._view, interface) and (words := absent.needed(interface, choice.tools)):
-            yield self._not_built(choice, interface.ref, (words, ()), self._fewer(choice, interface))
+        if jobs := absent.jobless(interface, rests_on[1], choice.tools):
+            yield self._not_built(choice, interface.ref, (jobs, ()), self._fewer(choice, interface))
             return
-        for resource in rests_on[1:]:
+        for resource in rests_on:
             if words := _needed(self._view, resource):
                 others = self._candidates(InterfaceRef.parse(interface.ref.name))
                 yield self._not_built(choice, resource.ref, (words, others))

@@ -14,6 +14,7 @@ from reconciler.config import toml
 from reconciler.config.text import TextFault
 from reconciler.model.contract import FILE_IN, ROUTER_CODES, file_fields
 from reconciler.model.inventory import Resource
+from reconciler.model.jobs import companions
 from reconciler.model.problems import Problem, Span, quoted
 from reconciler.model.resources import Interface
 
@@ -126,8 +127,11 @@ def cases_name_tools(interface: Resource[Interface], tools: Tools, cases: list[C
 def every_tool_has_a_case(
     interface: Resource[Interface], tools: Tools, cases: list[Case]
 ) -> Iterator[Finding]:
-    """S6: what is never tried is never known."""
+    """S6: what is never tried is never known. A case of a job asks for its companions, too."""
     tried = {case["tool"] for case in cases}
+    for name, operation in interface.spec.operations.items():
+        if operation.kind == "job" and name in tried:
+            tried |= set(companions(name).values())
     for tool in tools:
         if tool["name"] not in tried:
             what = f"no case calls {quoted(tool['name'])}"

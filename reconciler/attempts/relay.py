@@ -66,8 +66,13 @@ class Relay:
         self._clock = clock
         self._chance = chance
         self._tending: set[asyncio.Task[None]] = set()
+        self._stirred = asyncio.Event()
         self.moved: Callable[[Attempt], None] = lambda _one: None  # hears of every attempt that was moved
         self.trouble: Callable[[Attempt | None, Exception], None] = lambda _one, _error: None
+
+    def stir(self) -> None:
+        """Something is due before the second is over: look now."""
+        self._stirred.set()
 
     async def run(self, *, orphans: bool) -> None:
         """Look every second. ``orphans``: first take over at once what an earlier run left, which is right
@@ -94,7 +99,12 @@ class Relay:
         while True:
             taken = await self._take(orphans=orphans)
             orphans = orphans and taken > 0  # until there are none left
-            await asyncio.sleep(0 if taken >= PAGE else _EVERY_S)
+            if taken < PAGE:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_EVERY_S):
+                        await self._stirred.wait()
+            self._stirred.clear()
+            await asyncio.sleep(0)
 
     async def _renewing(self) -> None:
         while True:

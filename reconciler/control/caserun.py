@@ -22,6 +22,7 @@ from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
 from reconciler.model.contract import Contract
 from reconciler.model.inventory import Resource
+from reconciler.model.jobs import JOB, companions
 from reconciler.model.names import InstanceName, InterfaceRef, Kind, ObjectRef
 from reconciler.model.resources import Binding, Interface
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
@@ -31,6 +32,7 @@ from reconciler.router.server import Door, Peer, Pinned, Router
 from reconciler.wire import jsonrpc
 
 _FOLDER = "conformance/"
+_AGAIN_S = 0.2  # between two questions about a job
 _LINE_FACTOR, _LINE_ROOM = 2, 2**20  # what the text copy and the envelope add to an answer's bytes
 
 
@@ -77,13 +79,27 @@ class Asking:
         self._number = 0
 
     async def ask(self, case: Case) -> Outcome:
-        """Ask one case. OSError where the router gives no answer."""
+        """Ask one case; of a job, the whole of it. OSError where the router gives no answer."""
         began = self._clock()
-        self._number += 1
-        self._writer.write(_call(self._number, case))
-        result = _result(await self._reader.readline())
+        result = await self._call(case.tool, case.input)
+        if self._contract.tools[case.tool].kind == "job" and result[0] is not None:
+            result = await self._job(case.tool, {JOB: result[0][JOB]})
         files = await anyio.to_thread.run_sync(_written, self._contract, case, self._scope)
         return Outcome(*result, self._clock() - began, files)
+
+    async def _job(self, submit: str, handle: Mapping[str, Any]) -> "_Said":
+        """Wait until a job is over: what came of it."""
+        asking = companions(submit)
+        while True:
+            seen, error = await self._call(asking["status"], handle)
+            if seen is None or seen["state"] != "working":
+                return (None, error) if seen is None else await self._call(asking["result"], handle)
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _call(self, tool: str, arguments: Mapping[str, Any]) -> "_Said":
+        self._number += 1
+        self._writer.write(_line(self._number, tool, arguments))
+        return _result(await self._reader.readline())
 
 
 class CaseRunner:
@@ -142,12 +158,15 @@ def _lay(folder: Path, files: Mapping[str, bytes]) -> None:
         target.write_bytes(data)
 
 
-def _call(number: int, case: Case) -> bytes:
-    params = {"name": case.tool, "arguments": dict(case.input)}
+_Said = tuple[Mapping[str, Any] | None, str | None]
+
+
+def _line(number: int, tool: str, arguments: Mapping[str, Any]) -> bytes:
+    params = {"name": tool, "arguments": dict(arguments)}
     return jsonrpc.encode({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
 
 
-def _result(line: bytes) -> tuple[Mapping[str, Any] | None, str | None]:
+def _result(line: bytes) -> _Said:
     """The structured answer, or the error code, of one line of the router. OSError when there is none."""
     if not line.endswith(b"\n"):
         raise ConnectionResetError("the router ended the connection of the cases")

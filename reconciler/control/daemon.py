@@ -37,6 +37,7 @@ from reconciler.control.dispatch import Dispatcher
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.effects import LedgerEffects
 from reconciler.control.evidence import Evidence, decision_id
+from reconciler.control.executing import Executor
 from reconciler.control.harnessdrift import HarnessDrift
 from reconciler.control.jobbook import JobBook
 from reconciler.control.jobs import LedgerJobs
@@ -53,7 +54,7 @@ from reconciler.control.proving import Demand
 from reconciler.control.receipts import Receipts
 from reconciler.control.retained import Retained
 from reconciler.control.runface import RunFace
-from reconciler.control.runners import Registry
+from reconciler.control.runners import assembled
 from reconciler.control.runs import Rooms, Runs
 from reconciler.control.sessions import Sessions
 from reconciler.control.shadowing import Shadows
@@ -64,7 +65,7 @@ from reconciler.control.tracing import Tracer
 from reconciler.control.truths import Truths
 from reconciler.control.watch import Outside, Watch
 from reconciler.control.withdrawn import Withdrawn
-from reconciler.model.calls import CallRecord
+from reconciler.model.calls import CallRecord, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
@@ -185,8 +186,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     effects = LedgerEffects(place.state, time.time)
     controller, news, leaving = _joined(place, mine, effects)
     parts, observed = controller.parts, news.observed
-    jobs = LedgerJobs(effects, time.time, Registry(news.recipe))
-    news.router.keep_jobs(jobs)
+    jobs = _jobs(news, parts.supervisor, effects)
     await effects.start()
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
     book = JobBook(place.state, effects.writing, effects.recount)
@@ -227,7 +227,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
         gate=leaving.serve_gate,
     )  # fmt: skip
     dispatcher = Dispatcher(supervisor, recipe=news.recipe, root=place.config)
-    leaving.serves = dispatcher.serves
+    leaving.serves = partial(_serves, news, dispatcher)
     news.shadows = shadows = Shadows(place.state, time.time, time.monotonic)
     withdrawn = Withdrawn(dispatcher, shadows)
     shadows.opening, shadows.instance = withdrawn.open_plain, news.wanted
@@ -299,6 +299,13 @@ def _router(news: "_News", withdrawn: Withdrawn, record: Callable[[CallRecord], 
     return router
 
 
+def _jobs(news: "_News", supervisor: Supervisor, effects: LedgerEffects) -> LedgerJobs:
+    """Whoever keeps jobs, and who does them."""
+    jobs, news.executor, _ = assembled(supervisor, news.recipe, effects)
+    news.router.keep_jobs(jobs)
+    return jobs
+
+
 def _policing(place: Place, journal: Journal, effects: LedgerEffects) -> Policing:
     """Whoever asks the policy, and keeps in receipts and in the ledger what it said."""
     evidence = Evidence(journal, Receipts(place.state, time.time), now=time.time, token=decision_id)
@@ -313,7 +320,7 @@ def _police(news: "_News", leaving: Leaving, dispatcher: Dispatcher, withdrawn: 
     """Let the rooms ask the policy, and it them."""
     policing = news.policing
     policing.entered = partial(leaving.look, policing)
-    policing.recipe, policing.sink = news.recipe, dispatcher.serves
+    policing.recipe, policing.sink = news.recipe, partial(_serves, news, dispatcher)
     policing.followed = lambda watched: news.router.ask_entries(policing, on=watched)
     withdrawn.followed = policing.follow
 
@@ -322,6 +329,11 @@ def _speak(news: "_News", dialects: Dialects, withdrawn: Withdrawn) -> None:
     """Let calls, chains and doors reach what speaks a dialect."""
     news.dialects = dialects
     news.models = DialectModels(dialects.speaker, withdrawn.barred)
+
+
+def _serves(news: "_News", dispatcher: Dispatcher, name: InstanceName, number: int) -> Sink | None:
+    """Who waits for an answer of an instance: a call, or a job."""
+    return dispatcher.serves(name, number) or (news.executor.serves(name, number) if news.executor else None)
 
 
 def _need_nobody(path: Path) -> None:
@@ -372,6 +384,7 @@ class _News:
     policing: Policing
     dialects: Dialects
     models: DialectModels
+    executor: Executor | None = None
 
     def __init__(self) -> None:
         self.truths = Truths(time.time, self.recipe)
@@ -385,7 +398,7 @@ class _News:
         self.controller.instance_changed(seen)
 
     def recipe(self, name: InstanceName) -> Recipe | None:
-        return self.controller.recipe(name)
+        return self.controller.recipe(name) or (self.executor.recipe(name) if self.executor else None)
 
     def table(self) -> RouteTable:
         return self.controller.table

@@ -60,7 +60,7 @@ class LedgerEffects:
         self.holder = secrets.token_hex(8)
         self.state = state
         self._owns = owns
-        self._now = now
+        self.now = now
         self._opening: asyncio.Task[Writing] | None = None
         self._writing: Writing | None = None
         self._open: dict[str, Attempt] = {}  # begun and not settled, as the ledger has them
@@ -128,7 +128,7 @@ class LedgerEffects:
 
     async def _opened(self) -> Writing:
         self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        writing = Writing(await asyncio.to_thread(Ledger.at, self.state), self._now)
+        writing = Writing(await asyncio.to_thread(Ledger.at, self.state), self.now)
         left = await writing.run(self._settle_left) if self._owns else []
         for one in left:
             what = f"{one.tool} of binding {one.execution.binding}"
@@ -144,10 +144,10 @@ class LedgerEffects:
                 continue
             if one.state is State.SUBMITTING:
                 said = Lost(_LEFT, parked=True)
-                left.append(ledger.apply(one, self._now(), said, actor=self.holder))
+                left.append(ledger.apply(one, self.now(), said, actor=self.holder))
             elif one.state is State.PREPARED:
                 withdrawn = Withdrawn("unavailable", "its controller ended before it was sent")
-                ledger.apply(one, self._now(), withdrawn, actor=self.holder)
+                ledger.apply(one, self.now(), withdrawn, actor=self.holder)
         return left
 
     # what the router asks for
@@ -168,7 +168,7 @@ class LedgerEffects:
             self._begin(writing, intent, heard)
 
     def _begin(self, writing: Writing, intent: Intent, heard: Heard) -> None:
-        new = attempt_of(intent, self.holder, self._now())
+        new = attempt_of(intent, self.holder, self.now())
 
         def kept(outcome: "Attempt | Begun | Known | Refusal | Exception") -> None:
             if isinstance(outcome, Attempt):
@@ -183,7 +183,7 @@ class LedgerEffects:
                 heard(outcome)
 
         guards = intent.tool.effect != "local"
-        writing.later(lambda ledger: _prepared(ledger, new, self._now(), guards=guards), kept)
+        writing.later(lambda ledger: _prepared(ledger, new, self.now(), guards=guards), kept)
 
     def settle(self, attempt: str, ending: Ending, heard: Callable[[], None]) -> None:
         """Keep how a call ended; whoever waits hears of it in some seconds, written or not."""
@@ -218,7 +218,7 @@ class LedgerEffects:
             self._count_soon(writing)
             written()
 
-        writing.later(lambda ledger: _ended(ledger, one, ending, self._now()), kept)
+        writing.later(lambda ledger: _ended(ledger, one, ending, self.now()), kept)
 
     # what a status says
 

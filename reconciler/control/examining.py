@@ -14,7 +14,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +27,15 @@ from reconciler.admission.admit import Admission
 from reconciler.builtin.lane import BuiltinLane
 from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
-from reconciler.control import caserun, looking, proving, troubles
+from reconciler.control import caserun, executing, looking, proving, troubles
 from reconciler.control.caserun import Asking, CaseRunner, Suite
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.effects import LedgerEffects
+from reconciler.control.jobs import LedgerJobs
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.place import Place
+from reconciler.control.runners import assembled
 from reconciler.control.troubles import Meddler
 from reconciler.model import loglines
 from reconciler.model.calls import CallRecord, Refusal
@@ -119,8 +121,6 @@ def unasked(suite: Suite, case: Case, *, effects: bool = False) -> str:
     tool = suite.contract.tools[case.tool]
     if tool.effect != "none" and not effects:
         return f"{case.tool} has the effect '{tool.effect}': --allow-effects asks it for real"
-    if tool.kind != "call":
-        return f"{case.tool} is a {tool.kind}, which is not built in this release"
     return ""
 
 
@@ -258,17 +258,32 @@ class _Kept:
 
     def __init__(self, state: Path | None) -> None:
         self._ledger = LedgerEffects(state, time.time, owns=False) if state is not None else None
+        self._apart: LedgerEffects | None = None
+        self._relaying: asyncio.Future[None] | None = None
         self._tending = asyncio.ensure_future(self._ledger.run()) if self._ledger is not None else None
 
     @property
     def effects(self) -> Effects:
         return self._ledger or Unkept()
 
+    def jobs(
+        self, rooms: executing.Rooms, state: Path, recipe: Callable[[InstanceName], Recipe | None]
+    ) -> LedgerJobs:
+        """Who does the jobs of cases: a ledger of the examination's own has them, so that no controller
+        takes them for its.
+        """
+        effects = self._apart = LedgerEffects(state, time.time)
+        jobs, _, _ = assembled(rooms, recipe, effects)
+        self._relaying = asyncio.ensure_future(jobs.run())
+        return jobs
+
     async def close(self) -> None:
-        if self._tending is not None:
-            self._tending.cancel()
-        if self._ledger is not None:
-            await self._ledger.close()
+        for one in (self._tending, self._relaying):
+            if one is not None:
+                one.cancel()
+        for ledger in (self._ledger, self._apart):
+            if ledger is not None:
+                await ledger.close()
 
 
 @asynccontextmanager
@@ -301,6 +316,8 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             leaving.serves = dispatcher.serves
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
             router.keep_effects(kept.effects)
+            jobs = kept.jobs(supervisor, folders.state, lambda name: exam.recipe)
+            router.keep_jobs(jobs)
             runner = CaseRunner(router, folders.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
             name = await supervisor.declare(exam.recipe, exam.code)
             while (seen := supervisor.seen(name)) is not None and seen.phase == "building":

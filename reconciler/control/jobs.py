@@ -96,6 +96,10 @@ class Runners(Protocol):
         """How far it is at this moment, 0 to 1, where that is known without asking anybody."""
         ...
 
+    def over(self, one: Attempt) -> None:
+        """Its end is in the ledger."""
+        ...
+
 
 class NoRunners:
     """Where nobody does jobs."""
@@ -112,6 +116,9 @@ class NoRunners:
         """Nobody knows."""
         return None
 
+    def over(self, one: Attempt) -> None:
+        """Nobody hears."""
+
 
 class LedgerJobs:
     """The jobs of one controller. All methods are for the loop's own thread."""
@@ -120,25 +127,34 @@ class LedgerJobs:
         """``effects`` has the ledger; ``runners`` says who does the jobs of an instance, None: nobody."""
         self._staging = Staging(effects.state / "staging")
         self.staging = self._staging.descriptors
+        self.staged = self._staging.path
+        self.writing = effects.writing  # the ledger, opened when it is first asked for
         self._effects = effects
-        self._now = now
+        self.now = now
         self._runners = runners
         self._install = ""
         self._first = asyncio.Event()  # there is a ledger to look after
         self._tasks: set[asyncio.Task[None]] = set()
+        self.stir: Callable[[], None] = lambda: None  # something is due: the relay looks at once
 
     async def run(self) -> None:
         """Look after attempts that nobody holds, once there is a ledger; until cancelled."""
         if not self._effects.exists():
             await self._first.wait()
         with suppress(OSError):  # said where it was opened; no effect is served then, so there is none
-            writing = await self._effects.writing()
+            writing = await self.writing()
             relay = Relay(
-                writing, _Far(self._runners), self._effects.holder, clock=self._now, chance=random.random
+                writing, _Far(self._runners), self._effects.holder, clock=self.now, chance=random.random
             )
-            relay.moved = lambda _: self._effects.recount()
+            relay.moved = self._moved
+            self.stir = relay.stir
             relay.trouble = _trouble
             await relay.run(orphans=True)
+
+    def _moved(self, one: Attempt) -> None:
+        self._effects.recount()
+        if one.is_over:
+            self._runners.over(one)
 
     def ask(self, what: What, intent: Intent, heard: Heard) -> None:
         """Submit a job, or ask about one."""
@@ -165,20 +181,21 @@ class LedgerJobs:
         runner = self._runners.of(intent.route.instance)
         if runner is None:
             return Refusal("unavailable", "nobody does the jobs of this binding")
-        writing = await self._effects.writing()
+        writing = await self.writing()
         self._first.set()
         if not self._install:
             chance = secrets.token_hex(16)
             self._install = await writing.run(lambda ledger: ledger.fact("install", chance))
-        new = replace(attempt_of(intent, "", self._now()), kind="job", grade="wire", lease_until=0.0)
+        new = replace(attempt_of(intent, "", self.now()), kind="job", grade="wire", lease_until=0.0)
         while True:
             kept, reserve = await self._drafted(runner, intent, new, writing)
-            found = await writing.run(partial(_prepared, new=kept, reserve=reserve, now=self._now()))
+            found = await writing.run(partial(_prepared, new=kept, reserve=reserve, now=self.now()))
             one = found.attempt
             if found.how != "known" or not _did_nothing(one):
                 self._effects.recount()
+                self.stir()
                 return _seen(one)
-            new = replace(new, id=_new_id(self._now()), generation=one.generation + 1)
+            new = replace(new, id=_new_id(self.now()), generation=one.generation + 1)
 
     async def _drafted(
         self, runner: Runner, intent: Intent, new: Attempt, writing: Writing
@@ -208,8 +225,8 @@ class LedgerJobs:
     async def _asked(self, what: What, intent: Intent) -> JobSeen | Refusal:
         if not self._effects.exists():
             return _NOT_YOURS
-        writing = await self._effects.writing()
-        handle, agent, now = str(intent.arguments[JOB]), intent.agent, self._now()
+        writing = await self.writing()
+        handle, agent, now = str(intent.arguments[JOB]), intent.agent, self.now()
 
         def look(ledger: Ledger) -> Attempt | None:
             one = ledger.by_handle(handle, agent)
@@ -227,6 +244,8 @@ class LedgerJobs:
         if one is None:
             return _NOT_YOURS
         self._effects.recount()
+        if what == "cancel":
+            self.stir()
         seen = _seen(one)
         if seen.state == "working":
             live = self._runners.progress(one)

@@ -140,12 +140,11 @@ class Openings:
         for contract in sorted(look.admission.contracts.values(), key=lambda c: c.interface):
             if connector and str(contract.interface) in connector.spec.implements:
                 interface = look.admission.inventory.interface(str(contract.interface))
-                served = routing.served(contract, None)
-                if interface is not None and (words := absent.needed(interface, served or None)):
+                if interface is not None and (words := absent.needed(interface)):
                     unbuilt.append(f"{', '.join(words)} of {contract.interface}")
                     continue
                 listed = routing.models(contract, self._controller.table.recipes[names[0]].models)
-                route = Route(contract.interface, binding, names[0], contract, served, models=listed)
+                route = Route(contract.interface, binding, names[0], contract, models=listed)
                 routes[contract.interface.name] = route
         if unbuilt and not routes:
             missing = "; ".join(unbuilt[:_FEW])

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.attempts.records import Attempt
-from reconciler.control.jobs import Runner
+from reconciler.control import executing
+from reconciler.control.effects import LedgerEffects
+from reconciler.control.executing import Executor
+from reconciler.control.jobs import LedgerJobs, Runner
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 
@@ -18,6 +21,7 @@ class _Registered:
     runner: Runner
     runtimes: frozenset[str]
     progress: Callable[[Attempt], float | None]
+    over: Callable[[Attempt], None]
 
 
 class Registry:
@@ -36,12 +40,15 @@ class Registry:
         name: str,
         runner: Runner,
         runtimes: frozenset[str],
+        *,
         progress: Callable[[Attempt], float | None] = lambda _: None,
+        over: Callable[[Attempt], None] = lambda _: None,
     ) -> None:
         """Let ``runner`` do the jobs of these runtimes, and look after the attempts that bear its name.
-        ``progress`` says at once how far one is, where the runner knows more than the ledger.
+        ``progress`` says at once how far one is, where the runner knows more than the ledger; ``over`` hears
+        of each that ended.
         """
-        self._runners[name] = _Registered(runner, runtimes, progress)
+        self._runners[name] = _Registered(runner, runtimes, progress, over)
 
     def of(self, instance: InstanceName) -> Runner | None:
         """For a new job of an instance."""
@@ -54,7 +61,24 @@ class Registry:
         found = self._runners.get(one.execution.executor)
         return found.progress(one) if found is not None else None
 
+    def over(self, one: Attempt) -> None:
+        """Its end is in the ledger."""
+        found = self._runners.get(one.execution.executor)
+        if found is not None:
+            found.over(one)
+
     def behind(self, one: Attempt) -> Runner | None:
         """For an attempt that was made once."""
         found = self._runners.get(one.execution.executor)
         return found.runner if found is not None else None
+
+
+def assembled(
+    rooms: executing.Rooms, recipe: Callable[[InstanceName], Recipe | None], effects: LedgerEffects
+) -> tuple[LedgerJobs, Executor, Registry]:
+    """Who keeps jobs in a ledger, who does those of processes, and where others register."""
+    runners = Registry(recipe)
+    jobs = LedgerJobs(effects, effects.now, runners)
+    runs = Executor(rooms, recipe, jobs)
+    runners.register(executing.NAME, runs, executing.RUNTIMES, progress=runs.progress, over=runs.over)
+    return jobs, runs, runners

@@ -98,7 +98,7 @@ def _route(
     contract = admission.contracts.get(selected.interface)
     if contract is None:
         return None
-    tools = served(contract, selected.tools)
+    tools = selected.tools
     if answers is None:
         there = ObjectRef(Kind.BINDING, selected.binding) in admission.in_force
         nobody, why = InstanceName(selected.binding, ""), _UNSERVED if there else _REMOVED
@@ -114,16 +114,6 @@ def _route(
         suspended=(binding.spec.suspend_reason or _SUSPENDED) if binding.spec.suspend else None,
         models=models(contract, binding.spec.models, narrowed),
     )
-
-
-def served(contract: Contract, granted: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The granted tools that this release serves; None: all. What is no single call is not shown to anybody,
-    whatever a selection says.
-    """
-    unbuilt = {one.name for one in contract.tools.values() if one.kind != "call"}
-    if not unbuilt:
-        return granted
-    return tuple(name for name in (contract.tools if granted is None else granted) if name not in unbuilt)
 
 
 def models(

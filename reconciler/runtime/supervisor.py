@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.model.names import InstanceName
@@ -125,12 +125,14 @@ class Supervisor:
             gate=gate,
             stirred=self._roll.stirred,
         )
+        self._quiet = replace(self._shop, event=lambda _: None, stirred=lambda _: None)
 
-    async def declare(self, recipe: Recipe, code: Pinned | None) -> InstanceName:
+    async def declare(self, recipe: Recipe, code: Pinned | None, *, aside: bool = False) -> InstanceName:
         """Pin an instance's code and begin to install what it needs; nothing starts before a call.
 
         ``code`` None: it is pinned already (a session of an earlier controller). Declaring twice changes
         nothing; declaring what is being retired keeps it. ValueError when code and digest disagree.
+        ``aside``: it serves no binding but one job, so nobody is told of it, and ``end`` ends it.
         """
         name = recipe.name
         self._shop.secrets.claim(recipe.secrets)
@@ -142,8 +144,9 @@ class Supervisor:
             if unit is not None:
                 unit.recall()
             else:
-                unit = self._units[name] = Running(recipe, self._shop)
-                self._roll.came(unit)
+                unit = self._units[name] = Running(recipe, self._quiet if aside else self._shop)
+                if not aside:
+                    self._roll.came(unit)
                 unit.prepare()
                 await finding.miss((unit,), self._shop.secrets)
         finally:
@@ -161,6 +164,15 @@ class Supervisor:
         unit.retire()
         await unit.gone.wait()
         if self._units.get(name) is unit and unit.gone.is_set():
+            del self._units[name]
+            self._roll.went(unit)
+            self._forget(unit.recipe.code)
+
+    async def end(self, name: InstanceName) -> None:
+        """End it now, calls or not, and forget it; returns when no process of it is left."""
+        unit = self._units.get(name)
+        if unit is not None:
+            await unit.close()
             del self._units[name]
             self._roll.went(unit)
             self._forget(unit.recipe.code)
@@ -220,7 +232,8 @@ class Supervisor:
 
     async def altered(self) -> Altered:
         """What was changed under declared instances since it was laid down. Reads what looks touched."""
-        cut_off = frozenset(name for name, unit in self._units.items() if unit.is_cut_off())
+        known = self._roll.observed()
+        cut_off = frozenset(n for n, unit in self._units.items() if str(n) in known and unit.is_cut_off())
         code, environments, kit = await asyncio.to_thread(self._look, *self._laid_down())
         still = self._laid_down()  # what was retired meanwhile is gone by right
         return Altered(code & still[0], environments & still[1], kit=kit, cut_off=cut_off)

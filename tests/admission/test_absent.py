@@ -50,11 +50,6 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 NEEDED = [
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
     (
-        jobs() | bound(),
-        "interface/ocr/v1",
-        "operations.ocr_keep_submit.kind",
-    ),
-    (
         {
             **interface(),
             "interfaces/ocr/v1/interface.toml": build.INTERFACE.format(name="ocr", version=1).replace(
@@ -200,10 +195,14 @@ def test_an_edit_that_needs_what_is_not_built_closes_the_service_and_serves_noth
 
 
 def mixed(services: str) -> build.Files:
-    """An interface with a tool that is a job beside one that is a call, and an agent of it."""
+    """An interface with a tool that is a job beside one that is a call, and an agent of it, whose connector
+    is elsewhere and can only be reached.
+    """
+    reached = 'runtime = "remote"\nurl = "https://mcp.example.com/mcp"\n'
+    tool = '[tool.ocr_extract]\nfrom = "scan"\n[tool.ocr_keep_submit]\nfrom = "keep"\n'
     return (
         jobs("ocr_extract")
-        | connector("c", "ocr/v1")
+        | bound(connector_more=tool, top=reached)
         | binding("b", "c")
         | agent("a", f"services.ocr = {services}\n")
     )
@@ -225,7 +224,6 @@ def test_of_an_interface_with_jobs_the_rest_is_served_to_who_selects_only_that(
 ) -> None:
     admission = build.judge(mixed(services), lock=("ocr/v1",))
     ref = ObjectRef(Kind.INTERFACE, "ocr/v1")
-    assert admission.absent[ref] == ("operations.ocr_keep_submit.kind",)  # the condition says so all the same
     assert ref not in admission.unusable
     if served:
         assert [one.tools for one in admission.selections["a"]] == [("ocr_extract",)]
@@ -234,7 +232,8 @@ def test_of_an_interface_with_jobs_the_rest_is_served_to_who_selects_only_that(
     problem = build.only(admission, "A223")
     assert problem.reason == "NotBuilt"
     assert problem.what == (
-        "interface/ocr/v1 cannot be served: operations.ocr_keep_submit.kind is not built in this release"
+        "interface/ocr/v1 cannot be served: operations.ocr_keep_submit.kind by the runtime remote "
+        "is not built in this release"
     )
     version = "version = 1, " if "version" in services else ""
     assert problem.mend == f'write ocr = {{ binding = "b", {version}tools = ["ocr_extract"] }}'

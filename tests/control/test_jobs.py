@@ -65,6 +65,9 @@ class Studio:
     def progress(self, one: Attempt) -> float | None:
         return None
 
+    def over(self, one: Attempt) -> None:
+        pass
+
     async def draft(self, wish: Wish) -> Draft:
         text = wish.intent.arguments["text"]
         if text == "bad":

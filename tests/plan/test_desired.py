@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.model.contract import compiled
 from reconciler.model.names import InstanceName, InterfaceRef, Kind, ObjectRef
 from reconciler.model.recipes import Recipe, folder_digest
-from reconciler.model.resources import Operation, SecretReference, SecretSlot
+from reconciler.model.resources import SecretReference, SecretSlot
 from reconciler.model.routes import ScopeFolder
-from reconciler.plan import making, routing
+from reconciler.plan import making
 from reconciler.plan.desired import Desired, desire
 from reconciler.plan.routing import same_table
 from tests.kit.effort import times
@@ -86,17 +85,6 @@ def test_an_agents_routes_name_the_instance_the_contract_and_its_scope() -> None
     assert list(route.contract.tools) == ["ocr_say"]
     assert clerk.scope == (ScopeFolder("/home/ada/scans"), ScopeFolder("/data", "read"))
     assert found.table.recipes == found.recipes
-
-
-def test_a_route_never_holds_a_tool_that_is_not_served() -> None:
-    whole = desired(SMALL).table.agents["clerk"].routes["ocr"].contract
-    assert routing.served(whole, None) is None
-    assert routing.served(whole, ("ocr_say",)) == ("ocr_say",)
-    for more, served in (({"effect": "local"}, ("ocr_say",)), ({"kind": "job"}, ())):
-        spec = whole.spec.model_copy(update={"operations": {"ocr_say": Operation.model_validate(more)}})
-        changed = compiled(spec, whole.tools_json)
-        assert routing.served(changed, None) == (None if served else ())
-        assert routing.served(changed, ("ocr_say",)) == served
 
 
 @pytest.mark.parametrize(
