@@ -104,11 +104,12 @@ class Receipts:
                 found = receipts.verify([(path.name, last)], None).head
                 found = Head(found.number, receipts.digest(last))
                 break
-        with suppress(FileNotFoundError, ValueError):
+        try:
             known = Head.unsealed((self._folder / _HEAD).read_bytes(), self.key)
-            if known.number >= found.number:
-                return known
-        return found
+        except (FileNotFoundError, ValueError):
+            # Nobody can say how far it had come: a number is left out. A first line may have come without.
+            return Head(found.number + 1, found.last) if found.number > 1 else found
+        return known if known.number >= found.number else found
 
 
 def verified(state: Path) -> Chain:
@@ -119,7 +120,9 @@ def verified(state: Path) -> Chain:
     with suppress(FileNotFoundError):
         text = (folder / _HEAD).read_bytes()
         try:
-            head = Head.unsealed(text, install_key(state))
+            head = Head.unsealed(text, _own(state / KEY))
+        except FileNotFoundError:
+            fault = "the key of this installation is missing: whether the end is whole cannot be told"
         except ValueError as wrong:
             fault = str(wrong)
     chain = receipts.verify(((path.name, path.read_bytes()) for path in sorted(_files(folder))), head)
@@ -130,4 +133,4 @@ def verified(state: Path) -> Chain:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return folder.glob("????-??-??.jsonl")
+    return (one for one in folder.glob("????-??-??.jsonl") if one.is_file() and not one.is_symlink())

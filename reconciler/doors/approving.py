@@ -47,7 +47,7 @@ def show(settings: usage.Settings, number: str) -> int:
         return 0
     rows: list[tuple[str, Any]] = [("id", one.id), ("state", one.state), ("asked", iso(one.at))]
     rows += [("until", iso(one.until)), ("by", one.by)]
-    basis = ", ".join(f"{each['label']} → {each['class']}" for each in one.about.get("classBasis", ()))
+    basis = ", ".join(" → ".join(map(str, each.values())) for each in _mappings(one.about.get("classBasis")))
     rows += [(key, basis if key == "classBasis" else value) for key, value in one.about.items()]
     width = max(len(key) for key, _ in rows)
     told = (f"{key:<{width}}  {columns.shown(value)}\n" for key, value in rows if value != "")
@@ -82,6 +82,10 @@ def verify(settings: usage.Settings) -> int:
         more = f", from number {chain.begins} on" if chain.begins > 1 else ""
         sys.stdout.write(f"{chain.lines} receipts hold{more}.\n" if chain.lines else "There is no receipt.\n")
     return 0 if broken is None else 1
+
+
+def _mappings(found: object) -> list[dict[str, Any]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _state(settings: usage.Settings) -> Path:

@@ -1,6 +1,7 @@
 """The chain of receipts: whatever is changed, left out, put in or cut off shows, with its file and line."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,39 @@ def test_files_are_their_owners_alone(tmp_path: Path) -> None:
     files = book(tmp_path)
     modes = {path.stat().st_mode & 0o777 for path in (*files, tmp_path / "install.key")}
     assert modes == {0o600}
+
+
+@pytest.mark.parametrize("head", ["gone", "damaged", "of another installation"])
+def test_a_cut_end_shows_after_the_chain_went_on_without_its_head(tmp_path: Path, head: str) -> None:
+    (path,) = book(tmp_path, days=1, lines=4)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    match head:
+        case "gone":
+            (tmp_path / "receipts" / "head").unlink()
+        case "damaged":
+            (tmp_path / "receipts" / "head").write_bytes(b"")
+        case _:
+            (tmp_path / "install.key").write_bytes(b"k" * 32)
+    Receipts(tmp_path, lambda: 1_800_000_000.0).add({"verdict": "allow"})
+    broken = verified(tmp_path).broken
+    assert broken is not None
+    assert (broken.line, "number 4 where 3 belongs" in broken.why) == (3, True)
+
+
+def test_a_first_line_that_a_crash_left_without_a_head_is_gone_on_from(tmp_path: Path) -> None:
+    book(tmp_path, days=1, lines=1)
+    (tmp_path / "receipts" / "head").unlink()
+    Receipts(tmp_path, lambda: 1_800_000_000.0).add({"verdict": "allow"})
+    assert verified(tmp_path).broken is None
+
+
+def test_verifying_writes_nothing_and_what_is_no_file_is_no_day(tmp_path: Path) -> None:
+    book(tmp_path)
+    (tmp_path / "install.key").unlink()
+    (tmp_path / "receipts" / "2031-01-01.jsonl").mkdir()
+    os.mkfifo(tmp_path / "receipts" / "2031-01-02.jsonl")
+    (tmp_path / "receipts" / "2031-01-03.jsonl").symlink_to("/dev/zero")
+    broken = verified(tmp_path).broken
+    assert broken is not None
+    assert "the key of this installation is missing" in broken.why
+    assert not (tmp_path / "install.key").exists()
