@@ -281,7 +281,12 @@ def _runs(place: Place, news: "_News") -> Runs:
 
 def _spoken(controller: Controller, runs: Runs, news: "_News") -> dict[str, rpc.Method]:
     """What the control socket answers about chains and models."""
-    talking = Talking(controller, lambda: news.models)
+
+    def record(call: CallRecord) -> None:
+        controller.parts.journal.call(call)
+        news.observed.called(call)
+
+    talking = Talking(controller, lambda: news.models, record)
     return {**RunFace(controller, runs).table(), **talking.table()}
 
 

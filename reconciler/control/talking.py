@@ -2,25 +2,38 @@
 
 For doors that hold a conversation themselves, like the OpenAI-compatible one. Each turn has today's routes of
 the agent, a decision and a charge of its own, and is told in pieces while it comes; it ends when its caller
-leaves. Nothing of it is kept.
+leaves. Of what is said nothing is kept, of each turn a record.
 """
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.control import rpc
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Refused
 from reconciler.model import modelport, turnlines
+from reconciler.model.calls import CallRecord
 from reconciler.model.chain import END, Chain, Task
 from reconciler.model.modelport import Candidate, Models, TurnFailed
 from reconciler.model.names import Kind
 from reconciler.model.routes import AgentRoutes
-from reconciler.model.turns import Answered, Event, Image, TextDelta, Turn
+from reconciler.model.turns import (
+    Answered,
+    Event,
+    Image,
+    Part,
+    Sound,
+    Text,
+    TextDelta,
+    ToolResult,
+    ToolUse,
+    Turn,
+)
 
 _LONGEST_S = 3600.0
 _USUAL_S = 600.0
@@ -30,9 +43,11 @@ _NO_STOPS = "field.stop"  # how a cause begins that says: the profile states no 
 class Talking:
     """The controller's answers, by method name. All on the loop's own thread."""
 
-    def __init__(self, controller: Controller, models: Callable[[], Models]) -> None:
-        """``models``: whoever asks them."""
-        self._controller, self._models = controller, models
+    def __init__(
+        self, controller: Controller, models: Callable[[], Models], record: Callable[[CallRecord], None]
+    ) -> None:
+        """``models``: whoever asks them. ``record`` takes one record of each turn, as of a call."""
+        self._controller, self._models, self._record = controller, models, record
 
     def table(self) -> Mapping[str, rpc.Method]:
         """The methods."""
@@ -75,10 +90,14 @@ class Talking:
         chosen = modelport.choose(models.candidates(asking), turn.model, vision=shows)
         if not isinstance(chosen, Candidate):
             return {"failed": chosen, "cause": "", "retryAfterSeconds": None}
-        said = await _told(models, (asking, chosen, turn, seconds), caller)
-        if isinstance(said, TurnFailed) and turn.stop and said.cause.startswith(_NO_STOPS):
-            turn = replace(turn, stop=())  # nothing was sent: whoever asked cuts the text itself
-            said = await _told(models, (asking, chosen, turn, seconds), caller)
+        ending = _Ending(asking, chosen, turn)
+        try:
+            said = ending.said = await _told(models, (asking, chosen, turn, seconds), caller)
+            if isinstance(said, TurnFailed) and turn.stop and said.cause.startswith(_NO_STOPS):
+                turn = replace(turn, stop=())  # nothing was sent: whoever asked cuts the text itself
+                said = ending.said = await _told(models, (asking, chosen, turn, seconds), caller)
+        finally:
+            self._record(ending.record())
         if isinstance(said, Answered):
             return {"answer": turnlines.answer(said.turn), "model": chosen.model, "provider": chosen.binding}
         return {"failed": said.fault, "cause": said.cause, "retryAfterSeconds": said.retry_after_s}
@@ -94,6 +113,48 @@ class Talking:
 
     def _caller(self, routes: AgentRoutes, session: str) -> modelport.Caller:
         return modelport.Caller(routes.agent, session or f"talk-{secrets.token_hex(6)}", routes)
+
+
+@dataclass
+class _Ending:
+    """A turn, and what became of it so far: nobody wanted it any more."""
+
+    caller: modelport.Caller
+    candidate: Candidate
+    turn: Turn
+    said: Answered | TurnFailed | None = None
+    began: tuple[float, float] = field(default_factory=lambda: (time.time(), time.monotonic()))
+
+    def record(self) -> CallRecord:
+        """What is kept of it: never a payload."""
+        failed = self.said if isinstance(self.said, TurnFailed) else None
+        routes = self.caller.routes.routes.values()
+        route = next((one for one in routes if one.binding == self.candidate.binding), None)
+        return CallRecord(
+            at=self.began[0],
+            call=secrets.token_hex(6),
+            session=self.caller.session,
+            agent=self.caller.agent,
+            interface=self.caller.interface,
+            tool="turn",
+            binding=self.candidate.binding,
+            instance=str(route.instance) if route else "",
+            code="cancelled" if self.said is None else failed.fault if failed else "ok",
+            ms=(time.monotonic() - self.began[1]) * 1000,
+            in_bytes=sum(_size(part) for one in self.turn.messages for part in one.parts),
+            out_bytes=len(self.said.turn.text.encode()) if isinstance(self.said, Answered) else 0,
+            diagnostic=failed.cause if failed else "",
+        )
+
+
+def _size(part: Part) -> int:
+    match part:
+        case Text(text) | ToolResult(text=text):
+            return len(text.encode())
+        case ToolUse(arguments=text):
+            return len(text.encode())
+        case Image(data=data) | Sound(data=data):
+            return len(data)
 
 
 def _may_be_last(task: Task) -> bool:

@@ -45,7 +45,7 @@ class Answering(Protocol):
 
     async def known(self) -> Known: ...
 
-    def turn(self, turn: Turn, session: str) -> AsyncGenerator[Piece, None]: ...
+    def turn(self, turn: Turn) -> AsyncGenerator[Piece, None]: ...
 
     def chain(self, chain: str, asked: Asked, known: Known) -> AsyncGenerator[Piece, None]: ...
 
@@ -150,7 +150,7 @@ class Door:
             if named and named not in known.models:
                 raise FarError(Faulted("model_not_found", param="model"))
             turn = replace(asked.turn, model=head.model)
-            return Way(asked, head, lambda: self._far.turn(turn, kept.id if kept else head.id), kept)
+            return Way(asked, head, lambda: self._far.turn(turn), kept)
         if asked.chain not in known.chains:
             raise FarError(Faulted("chain_not_found"))
         if asked.turn.schema is not None:

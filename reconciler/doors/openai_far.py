@@ -6,6 +6,7 @@ what was asked: a model's turn with its connection, a run of a chain by ``run.ca
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -59,6 +60,7 @@ class Far:
     def __init__(self, socket: str, agent: str, timeout_s: float) -> None:
         """``timeout_s`` bounds one answer, whole."""
         self._socket, self._agent, self._timeout_s = socket, agent, timeout_s
+        self._session = f"openai-{secrets.token_hex(6)}"  # one for all turns of a door: a file of records
 
     async def known(self) -> Known:
         """What there is to ask now; raises ``FarError``."""
@@ -69,12 +71,12 @@ class Far:
             {name: frozenset(tasks) for name, tasks in found["chains"].items()},
         )
 
-    async def turn(self, turn: Turn, session: str) -> AsyncGenerator[Piece, None]:
+    async def turn(self, turn: Turn) -> AsyncGenerator[Piece, None]:
         """The answer of one model: its pieces, then ``Said`` or ``Faulted``, always one of the two."""
         asked = {
             "agent": self._agent,
             "turn": turnlines.turn(turn),
-            "session": session,
+            "session": self._session,
             "timeoutSeconds": self._timeout_s,
         }
         try:

@@ -44,7 +44,7 @@ class Player:
             raise FarError(Faulted("unavailable", message="no controller answers now"))
         return Known(("tiny", "large"), {"triage": frozenset({"answer"})})
 
-    async def turn(self, turn: Turn, session: str) -> AsyncGenerator[Piece, None]:
+    async def turn(self, turn: Turn) -> AsyncGenerator[Piece, None]:
         self.turns.append(turn)
         async for piece in self._played():
             yield piece

@@ -14,6 +14,7 @@ from reconciler.control.talking import Talking
 from reconciler.doors.openai_asked import Asked
 from reconciler.doors.openai_far import Far, Known, Piece
 from reconciler.doors.openai_said import Faulted, Said
+from reconciler.model.calls import CallRecord
 from reconciler.model.chain import Chain
 from reconciler.model.modelport import Caller, Candidate, TurnFailed
 from reconciler.model.names import Kind, ObjectRef
@@ -44,6 +45,7 @@ class Played:
     events: tuple[Event, ...] = ()
     ends: list[Answered | TurnFailed] = field(default_factory=lambda: [Answered(ModelTurn("hello", "stop"))])
     asked: list[tuple[Caller, Candidate, Turn]] = field(default_factory=list)
+    records: list[CallRecord] = field(default_factory=list)
     held: bool = False
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -105,7 +107,7 @@ def _with(
 
 
 def _talking(models: Played, *agents: str) -> Mapping[str, rpc.Method]:
-    return Talking(_controller(*(agents or ("clerk",))), lambda: models).table()
+    return Talking(_controller(*(agents or ("clerk",))), lambda: models, models.records.append).table()
 
 
 def test_models_and_chains_are_known_with_the_tasks_that_may_be_last(tmp_path: Path) -> None:
@@ -120,20 +122,23 @@ def test_a_turn_comes_in_pieces_and_whole_in_the_end(tmp_path: Path) -> None:
     models = Played(
         (TextDelta("hel"), TextDelta("lo"), ToolCallDelta(0, "c1", "look", "{}")), [Answered(turn)]
     )
-    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(_HI, "s1")))
+    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(_HI)))
     words = "".join(one.text for one in found if isinstance(one, TextDelta))
     assert words == "hello" and found[-2] == ToolCallDelta(0, "c1", "look", "{}")
     assert found[-1] == Said("hello", "tools", uses, usage=Usage(3, 2), model="tiny")
     caller, candidate, asked = models.asked[0]
-    assert (caller.agent, caller.session, candidate.model, asked) == ("clerk", "s1", "tiny", _HI)
+    assert (caller.agent, candidate.model, asked) == ("clerk", "tiny", _HI)
+    record = models.records[0]
+    assert (record.session, record.binding, record.code) == (caller.session, "llm-a", "ok")
+    assert (record.in_bytes, record.out_bytes) == (2, 5)
 
 
 def test_pictures_go_to_the_model_that_sees_and_nowhere_else(tmp_path: Path) -> None:
     shown = replace(_HI, messages=(Message("user", (Image("image/png", b"abc"),)),))
     models = Played()
-    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(shown, "")))
+    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(shown)))
     assert isinstance(found[-1], Said) and models.asked[0][1].model == "large"
-    blind = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(replace(shown, model="tiny"), "")))
+    blind = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(replace(shown, model="tiny"))))
     assert blind == [Faulted("no_vision_model")]
     assert len(models.asked) == 1
 
@@ -142,14 +147,14 @@ def test_what_the_profile_does_not_state_is_named_and_stops_are_left_to_the_door
     said = Answered(ModelTurn("one END", "stop"))
     models = Played(ends=[TurnFailed("refused", "field.stop", "none"), said])
     stops = replace(_HI, stop=("END",))
-    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(stops, "")))
+    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(stops)))
     assert isinstance(found[-1], Said) and [one[2].stop for one in models.asked] == [("END",), ()]
     models = Played(ends=[TurnFailed("refused", "field.temperature.max", "none")])
-    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(_HI, "")))
+    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(_HI)))
     assert isinstance(found[-1], Faulted)
     assert (found[-1].code, found[-1].param) == ("invalid_input", "temperature")
     models = Played(ends=[TurnFailed("rate_limit", "429", retry_after_s=4.0)])
-    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(_HI, "")))
+    found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(_HI)))
     assert found == [Faulted("rate_limit", "429", retry_after_s=4.0)]
 
 
@@ -157,20 +162,23 @@ def test_who_stops_listening_ends_the_model_s_turn(tmp_path: Path) -> None:
     models = Played((TextDelta("hel"),), held=True)
 
     async def leave(far: Far) -> None:
-        async with aclosing(far.turn(_HI, "")) as coming:
+        async with aclosing(far.turn(_HI)) as coming:
             assert await anext(coming) == TextDelta("hel")
             assert not models.left.is_set()
         await asyncio.wait_for(models.left.wait(), 30)
+        while not models.records:
+            await asyncio.sleep(0.01)
 
     _with(tmp_path, _talking(models), leave)
+    assert [one.code for one in models.records] == ["cancelled"]
 
 
 def test_an_agent_that_is_not_there_is_not_asked_for(tmp_path: Path) -> None:
     for agents, agent in ((("a", "b"), ""), (("a",), "x")):
         methods = _talking(Played(), *agents)
-        found = _with(tmp_path, methods, lambda far: _pieces(far.turn(_HI, "")), agent)
+        found = _with(tmp_path, methods, lambda far: _pieces(far.turn(_HI)), agent)
         assert isinstance(found[-1], Faulted) and found[-1].code == "unavailable"
-    nobody = asyncio.run(_pieces(Far(str(tmp_path / "none.sock"), "", 5).turn(_HI, "")))
+    nobody = asyncio.run(_pieces(Far(str(tmp_path / "none.sock"), "", 5).turn(_HI)))
     assert nobody == [Faulted("unavailable", message="no controller answers now")]
 
 
