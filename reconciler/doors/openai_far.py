@@ -183,7 +183,7 @@ class _Telling:
     def end(self, run: Mapping[str, Any], output: Mapping[str, Any] | None) -> list[Piece]:
         if run["state"] != "completed" or output is None:
             code = run.get("code") or ("unavailable" if run["state"] == "stopped" else "run_failed")
-            return [Faulted(_CODES.get(code, code), run.get("message") or "")]
+            return [Faulted(_CODES.get(code, code), run.get("message") or "", ran=True)]
         said = self._said(run, output)
         found: list[Piece] = []
         if not said.text.startswith(self._shown):

@@ -100,6 +100,7 @@ class Faulted:
     message: str = ""  # instead of the code's usual sentence
     param: str = ""
     retry_after_s: float | None = None
+    ran: bool = False  # a run began, and may have had effects
 
     @property
     def status(self) -> int:
@@ -109,7 +110,7 @@ class Faulted:
     @property
     def headers(self) -> dict[str, str]:
         """What tells clients whether to ask again: a run may have had effects, so only where none began."""
-        again = {"x-should-retry": "true" if self.code in _AGAIN else "false"}
+        again = {"x-should-retry": "true" if self.code in _AGAIN and not self.ran else "false"}
         if self.retry_after_s is not None:
             again["retry-after"] = str(max(1, round(self.retry_after_s)))
         return again

@@ -280,9 +280,11 @@ def test_a_run_without_a_result_says_its_code_and_keeps_its_words(tmp_path: Path
     failed = Runs(
         [_chunk("hel")], {"state": "failed", "code": "step_limit", "message": "for operators"}, None
     )
-    assert _went(tmp_path, failed) == [TextDelta("hel"), Faulted("step_limit", "for operators")]
+    assert _went(tmp_path, failed) == [TextDelta("hel"), Faulted("step_limit", "for operators", ran=True)]
     stopped = Runs([], {"state": "stopped", "code": ""}, None)
-    assert _went(tmp_path, stopped) == [Faulted("unavailable")]
+    assert _went(tmp_path, stopped) == [Faulted("unavailable", ran=True)]
+    limited = _went(tmp_path, Runs([], {"state": "failed", "code": "rate_limit"}, None))[-1]
+    assert isinstance(limited, Faulted) and limited.headers == {"x-should-retry": "false"}
     scripted = Runs([], {"scripted": True}, {"type": "string", "data": "x", "text": "x"})
     assert _went(tmp_path, scripted)[-1] == Said("x", mark="scripted")
 
