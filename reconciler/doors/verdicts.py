@@ -11,6 +11,7 @@ PASSING = frozenset(
     (
         "Starting", "CrashLoop", "StartTimeout", "OutOfMemory", "CapacityWait", "Draining", "Flapping",
         "SourceUnavailable", "SourceBusy", "SecretTimeout", "ReconcileError", "WatchDegraded",
+        "Unreachable", "NotAnswering", "Stalling",
     )
 )  # fmt: skip
 
@@ -21,7 +22,7 @@ ASIDE = frozenset(
         "Shadowed",
         "ProcessVanished",
         "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited", "HarnessEdited",
-        "DriftCorrected",
+        "DriftCorrected", "Reachable", "Answering",
     )
 )  # fmt: skip
 
