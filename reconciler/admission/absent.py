@@ -161,10 +161,6 @@ def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:
 def _of_binding(spec: Binding) -> Iterator[Absence]:
     if spec.addon is not None:
         yield Absence(("addon",), needed=True)
-    if spec.probe.link != "off":
-        yield Absence(("probe", "link"), needed=False)
-    if spec.probe.readiness is not None:
-        yield Absence(("probe", "readiness"), needed=False)
 
 
 def _of_services(spec: Project | Agent) -> Iterator[Absence]:

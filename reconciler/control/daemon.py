@@ -50,6 +50,7 @@ from reconciler.control.models import DialectModels
 from reconciler.control.observing import Address, Clocks, Observed
 from reconciler.control.place import Place
 from reconciler.control.policing import Policing
+from reconciler.control.probing import Asked, Prober
 from reconciler.control.proving import Demand
 from reconciler.control.receipts import Receipts
 from reconciler.control.retained import Retained
@@ -67,6 +68,7 @@ from reconciler.control.watch import Outside, Watch
 from reconciler.control.withdrawn import Withdrawn
 from reconciler.model.calls import CallRecord, Sink
 from reconciler.model.names import InstanceName
+from reconciler.model.observations import Policy
 from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.model.status import InstanceSeen, Summary
@@ -192,11 +194,13 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     book = JobBook(place.state, effects.writing, effects.recount)
     own = Methods(controller, pid=os.getpid(), stop=stop).table()
     runs = _runs(place, news)
-    answers = {**own, **book.table(), **asked.table(news.policing), **_spoken(controller, runs, news)}
+    prober = _prober(news, parts.dispatcher)
+    answers = {**own, **book.table(), **asked.table(news.policing), **prober.table()}
+    answers |= _spoken(controller, runs, news)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_signalled, stop)
-            for job in (watch.run, effects.run, jobs.run, book.keep_house, runs.run):
+            for job in (watch.run, effects.run, jobs.run, book.keep_house, runs.run, prober.run):
                 tasks.start_soon(job)
             await controller.run(stop, lambda: _listen(place.run, answers, watch, runs))
             watch.stopping()
@@ -242,7 +246,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     router.keep_effects(effects)
     news.policing = leaving.policing = _policing(place, journal, effects)
     _police(news, leaving, dispatcher, withdrawn)
-    _speak(news, speakers.joined(leaving, effects, supervisor, news.policing, recipe=news.recipe), withdrawn)
+    _speak(news, speakers.joined(leaving, effects, supervisor, news.policing, truths=news.truths), withdrawn)
     dispatcher.within.dialects = news.dialects
     news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
     looker = Looker(place, Admitted(place.state / "admitted"))
@@ -250,7 +254,8 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     smoke = Smoke(router, place.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
 
     def demand(look: Look, binding: str) -> Demand:
-        return withholding.demand(smoke.demand(look.admission, binding), look.proofs, binding)
+        found = smoke.demand(look.admission, binding)
+        return withholding.demand(found, look.proofs, binding).less(news.readiness(binding))
 
     bad, written = Bad(place.state / "bad.json", _instant), HarnessDrift(place.state)
     parts = Parts(
@@ -294,6 +299,13 @@ def _board(board: Board, truths: Truths, effects: LedgerEffects, journal: Journa
     """Have status files say what is beside the loop's own facts: attempts, and what was observed."""
     board.jobs, effects.changed = effects.jobs, board.stir
     board.truths, truths.changed, truths.event = truths.observations, board.stir, journal.event
+
+
+def _prober(news: "_News", starts: Dispatcher) -> Prober:
+    """Who asks besides real calls, and is asked by calls where a binding wants that."""
+    made = Prober(news.truths, Asked(news.look, news.recipe, news.dialects.speaker, starts))
+    news.truths.asks, news.truths.policy = made, news.readiness
+    return made
 
 
 def _router(news: "_News", withdrawn: Withdrawn, record: Callable[[CallRecord], None]) -> Router:
@@ -401,6 +413,13 @@ class _News:
     def instance(self, seen: InstanceSeen) -> None:
         self.keeper.standings.heard(seen)
         self.controller.instance_changed(seen)
+
+    def look(self) -> Look | None:
+        return self.controller.look
+
+    def readiness(self, binding: str) -> Policy | None:
+        look = self.controller.look
+        return looking.probe_in_force(look.admission, binding).readiness if look is not None else None
 
     def recipe(self, name: InstanceName) -> Recipe | None:
         return self.controller.recipe(name) or (self.executor.recipe(name) if self.executor else None)

@@ -216,6 +216,7 @@ class DialectLane:
         try:
             return await self._spoken(call, speaker, mapped, (tool, arguments))
         except (NotSpokenError, Unsealable, UnshapedError, NotSent, MaybeSent, OSError) as fault:
+            speaker.heard(tool, fault)
             return _told(fault, sent=call.permit is not None)
 
     async def _spoken(
@@ -275,6 +276,8 @@ class DialectLane:
 
     async def _mapped(self, asked: "_Asked") -> Reply:
         """Any other operation: fields by its mapping, one transmission, an answer by its mapping."""
+        if (held := await asked.speaker.let_in(asked.tool)) is not None:
+            return held
         boxes = Boxes(self.inbox, self.outbox)
         shaped = await asyncio.to_thread(shaping.fields, asked.mapped.input, asked.arguments, boxes)
         operation = asked.profile.operation(asked.mapped.operation)
@@ -298,6 +301,7 @@ class DialectLane:
         else:
             reply = await asked.speaker.whole(sealed, asked.leave)
             outcome = await asyncio.to_thread(about.read, reply)
+        asked.speaker.heard(asked.tool, outcome)
         if not isinstance(outcome, Done):
             return refused(asked.mapped, outcome)
         return await asyncio.to_thread(_shaped, asked, outcome, boxes)

@@ -26,7 +26,7 @@ from reconciler.control.withholding import Demands, Withholding
 from reconciler.model.inventory import Inventory, Layer, Tree
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.recipes import folder_digest
-from reconciler.model.resources import Config
+from reconciler.model.resources import Binding, Config, Probe
 from reconciler.model.status import Held, Summary
 from reconciler.plan import desired as planning
 from reconciler.plan.desired import Desired
@@ -299,6 +299,12 @@ class Looker:
         )
         proofs = self._withholding.look(admission, desired)
         return Look(admission, desired, held, self._holder.flaps(), proofs=proofs)
+
+
+def probe_in_force(admission: Admission, binding: str) -> Probe:
+    """What may be asked of a binding besides real calls."""
+    form = admission.in_force.get(ObjectRef(Kind.BINDING, binding))
+    return form.spec.probe if form is not None and isinstance(form.spec, Binding) else Probe()
 
 
 def settings_in_force(admission: Admission) -> Config:

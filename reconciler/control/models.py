@@ -98,6 +98,8 @@ async def turned(
     driver = roll.MODELS.get(profile.identity.driver)
     if driver is None:
         return TurnFailed("unavailable", f"no driver {profile.identity.driver} speaks to models", "none")
+    if (held := await speaker.let_in(TOOL)) is not None:
+        return TurnFailed("unavailable", held.diagnostic, "none")
     streams = on_event is not None and driver.facts(profile, turn.model).stream
     turn = replace(turn, stream=streams)
     telling = _Telling(on_event)
@@ -111,10 +113,13 @@ async def turned(
     except Unsealable as fault:
         return TurnFailed("refused", str(fault), "none")
     except NotSent as fault:
+        speaker.heard(TOOL, fault)
         return TurnFailed(_unsent(fault), str(fault), "none")
     except MaybeSent as fault:
+        speaker.heard(TOOL, fault)
         late: Fault = "timeout" if fault.cause == "timeout" else "unavailable"
         return TurnFailed(late, str(fault), began=telling.began)
+    speaker.heard(TOOL, outcome)
     return outcome if isinstance(outcome, Answered) else _failed(outcome, began=telling.began)
 
 
@@ -139,12 +144,17 @@ async def _streamed(
             body = await _whole(coming, sealed.max_response)
             return driver.read_turn(Reply(coming.status, coming.headers, body), turn, profile)
         most, size = sealed.stream.max_bytes if sealed.stream is not None else sealed.max_response, 0
-        async for piece in coming.body:
-            size += len(piece)
-            if size > most:
-                raise MaybeSent("too-large")
-            for event in decoder.feed(piece):
-                telling.tell(event)
+        watch = speaker.watch(TOOL)
+        try:
+            async for piece in coming.body:
+                watch.byte()
+                size += len(piece)
+                if size > most:
+                    raise MaybeSent("too-large")
+                for event in decoder.feed(piece):
+                    telling.tell(event)
+        finally:
+            watch.end()
         return decoder.close()
 
 

@@ -7,7 +7,7 @@ again for ever. Meanwhile, and for as long as it takes, the old one serves.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import anyio
@@ -16,6 +16,7 @@ from reconciler.control.bad import Bad, Claim, Mark
 from reconciler.control.queue import Done, Failed, Outcome, Stuck, Wait
 from reconciler.model.calls import Refusal
 from reconciler.model.names import InstanceName
+from reconciler.model.observations import Policy
 from reconciler.model.status import InstanceSeen
 from reconciler.plan.serving import Trial
 
@@ -53,13 +54,19 @@ async def started(starts: Starts, name: InstanceName) -> Refusal | None:
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What is asked of an instance beyond its first answer: how to ask, which gives the faults, and the
-    digest of what is asked ("" and None: nothing). ``lacks``: what only a person can give, in words; while it
-    is lacking nothing is started, and it counts as no failure.
+    digest of what is asked ("" and None: nothing); whether it is started for that first answer at all.
+    ``lacks``: what only a person can give, in words; while it is lacking nothing is started, and it counts as
+    no failure.
     """
 
     digest: str = ""
     ask: Callable[[InstanceName], Awaitable[tuple[str, ...]]] | None = None
     lacks: str = ""
+    start: bool = True
+
+    def less(self, policy: Policy | None) -> "Demand":
+        """The same without a start before it takes over, where a binding has its first call try it."""
+        return replace(self, digest=f"{self.digest} attempt", start=False) if policy == "attempt" else self
 
 
 class Prover:
@@ -115,7 +122,7 @@ class Prover:
         if demand.lacks:
             self.unproven[name] = Trial(demand.lacks, given_up=True)
             return Stuck()
-        refusal = await started(self._starts, name)
+        refusal = await started(self._starts, name) if demand.start else None
         faults: tuple[str, ...] = ()
         if refusal is None and demand.ask is not None:
             try:

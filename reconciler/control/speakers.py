@@ -1,7 +1,7 @@
 """The rooms of dialects, joined: who speaks for instances without code, and who keeps what that costs."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from reconciler.control.dialects import Dialects, facts_of
 from reconciler.control.effects import LedgerEffects
@@ -9,8 +9,8 @@ from reconciler.control.leaving import Leaving
 from reconciler.control.permitting import Permitting
 from reconciler.control.policing import Policing
 from reconciler.control.transmitting import Outside
+from reconciler.control.truths import Truths
 from reconciler.control.wirekeeping import WireKeeper
-from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.runtime.supervisor import Supervisor
 
@@ -21,17 +21,17 @@ def joined(
     supervisor: Supervisor,
     policing: Policing,
     *,
-    recipe: Callable[[InstanceName], Recipe | None],
+    truths: Truths,
 ) -> Dialects:
-    """Those of one controller, made on its loop. ``recipe`` says what an instance is made of."""
+    """Those of one controller, made on its loop. ``truths`` knows what an instance is made of."""
     permitting = Permitting(policing, leaving.permits, time.monotonic)
     outside = Outside(
         leaving.way, leaving.permits, permitting, supervisor.resolver, supervisor.folders.run / "d",
-        barred=supervisor.barred,
+        barred=supervisor.barred, truths=truths,
     )  # fmt: skip
     outside.clear()
     made = Dialects(outside, WireKeeper(effects, time.time), supervisor.code)
-    made.recipe = recipe
+    made.recipe = truths.recipe
 
     def entry(name: str) -> tuple[str, str]:
         found = policing.entry(name) if name else None

@@ -12,10 +12,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reconciler.control import hearing
 from reconciler.control.permitting import Permitting, Sending
 from reconciler.control.sending import Coming, NotSent, Way
 from reconciler.control.spoken import Spoken
+from reconciler.control.truths import Truths, Watch, deaf
 from reconciler.egress.permits import Permit, Permits
+from reconciler.model.calls import Refusal
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.model.sealed import Reply, Sealed
@@ -47,6 +50,7 @@ class Outside:
     resolver: Resolver
     folder: Path  # below the run folder: emptied at the start
     barred: Callable[[InstanceName], str] = lambda name: ""
+    truths: Truths = field(default_factory=deaf)
 
     def clear(self) -> None:
         """Nothing of an earlier controller is left there."""
@@ -96,6 +100,19 @@ class Speaker:
         if self._open is not None:
             self._open.end()
             self._open = None
+
+    async def let_in(self, tool: str) -> Refusal | None:
+        """Why nothing is to be sent for a tool now, by what is known of the service; None: it may be."""
+        return await self._outside.truths.before(self.name, tool)
+
+    def heard(self, tool: str, what: object) -> None:
+        """What became of a transmission for a tool: an outcome of its driver, or what broke it off."""
+        if (said := hearing.of(what)) is not None:
+            self._outside.truths.heard_of_call(self.name, tool, said)
+
+    def watch(self, tool: str) -> Watch:
+        """Watch over a reply that comes in pieces."""
+        return self._outside.truths.watch(self.name, tool)
 
     async def whole(self, sealed: Sealed, leave: Leave) -> Reply:
         """Send it once and read the reply whole; raises NotSent or MaybeSent."""

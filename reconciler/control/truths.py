@@ -18,7 +18,17 @@ from reconciler.control.readiness import Course
 from reconciler.model.calls import CallRecord, Refusal, Reply
 from reconciler.model.hosts import Target
 from reconciler.model.names import InstanceName, Kind, ObjectRef
-from reconciler.model.observations import EVERY, Actor, Heard, Observation, Seen, Subject, compared, may
+from reconciler.model.observations import (
+    EVERY,
+    Actor,
+    Heard,
+    Observation,
+    Policy,
+    Seen,
+    Subject,
+    compared,
+    may,
+)
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
 
@@ -75,10 +85,11 @@ class Truths:
         self.changed: Callable[[], None] = lambda: None  # told when something else is to be said
         self.event: Tell = lambda *_: None  # told of what was taken and given back: about, kind, reason…
         self.asks: Asks | None = None
+        self.policy: Callable[[str], Policy | None] = lambda _: None  # what a binding says of readiness
         self.poor: set[InstanceName] = set()  # of these a call may not be sent without asking
         self._told: Mapping[ObjectRef, Seen] = {}  # by binding; replaced whole, never edited
         self._now = now
-        self._recipe = recipe
+        self.recipe = recipe
         self._books: dict[InstanceName, _Book] = {}
         self._names: dict[str, InstanceName] = {}
 
@@ -108,10 +119,13 @@ class Truths:
             self.heard_of_call(name, record.tool, "answered", at=record.at)
 
     def unanswered(self, instance: InstanceName, tool: str, refusal: Refusal) -> None:
-        """A connector that is a process said that it cannot, or a call's time ran out on it."""
+        """A connector said that it cannot, or a call's time ran out on it. Of one without a process the
+        latter alone comes here: whoever speaks for it hears the rest.
+        """
         recipe = self._book(instance).recipe
-        if refusal.code == "unavailable" and recipe is not None and recipe.runtime != DIALECT:
-            self.heard_of_call(instance, tool, "unavailable")
+        if refusal.code == "unavailable" and recipe is not None:
+            spoken = recipe.runtime == DIALECT
+            self.heard_of_call(instance, tool, "stalled" if spoken else "unavailable")
 
     def watch(self, instance: InstanceName, operation: str, stall_s: float = STALL_S) -> "Watch":
         """Watch over a call that was sent: when no byte comes for so long, the operation is not ready."""
@@ -137,12 +151,13 @@ class Truths:
         return None
 
     async def before(self, instance: InstanceName, operation: str) -> Refusal | None:
-        """As ``let_in``; where nothing is known and the service is local, its own smallest call is made
-        first, if its profile states one.
+        """As ``let_in``; where nothing is known, the service is local and its binding requires it, the
+        smallest call that its profile states is made first.
         """
-        course = self._course(instance, operation)
-        if self.asks is not None and not self._book(instance).remote and not self._is_known(course):
-            await self.asks.readiness(instance, operation)
+        asks = self.asks if self.policy(instance.binding) == "required" else None
+        is_known = self._book(instance).remote or self._is_known(self._course(instance, operation))
+        if asks is not None and not is_known:
+            await asks.readiness(instance, operation)
         return self.let_in(instance, operation)
 
     def _is_known(self, course: Course) -> bool:
@@ -176,13 +191,18 @@ class Truths:
         self._note(instance, operation, made, "readiness-probe")
 
     def heard_of_models(
-        self, instance: InstanceName, listed: frozenset[str], operations: Iterable[str]
+        self,
+        instance: InstanceName,
+        listed: frozenset[str],
+        operations: Iterable[str],
+        *,
+        declared: tuple[str, ...],
     ) -> None:
         """What the server lists as its models: a declared one that is absent makes the operations not ready;
         all others are a count. A list without fault says nothing.
         """
         book = self._book(instance)
-        found = compared(book.recipe.models if book.recipe else (), listed)
+        found = compared(declared, listed)
         book.missing, book.undeclared = found.missing, found.undeclared
         for operation in operations if found.missing else ():
             course = self._course(instance, operation)
@@ -209,9 +229,9 @@ class Truths:
     def sweep(self) -> None:
         """Of instances that are gone nothing is known any more."""
         for text, name in list(self._names.items()):
-            if self._recipe(name) is None:
+            if self.recipe(name) is None:
                 del self._names[text]
-        for name in [name for name in self._books if self._recipe(name) is None]:
+        for name in [name for name in self._books if self.recipe(name) is None]:
             book = self._books.pop(name)
             self.poor.discard(name)
             if book.told:
@@ -238,7 +258,7 @@ class Truths:
     def _book(self, instance: InstanceName) -> _Book:
         book = self._books.get(instance)
         if book is None:
-            recipe = self._recipe(instance)
+            recipe = self.recipe(instance)
             book = self._books[instance] = _Book(instance, recipe, is_remote(recipe))
         return book
 
@@ -329,6 +349,11 @@ class Watch:
     def _silent(self) -> None:
         self._timer = None
         self._stalled()
+
+
+def deaf() -> Truths:
+    """One that nobody reads."""
+    return Truths(lambda: 0.0, lambda _: None)
 
 
 def is_remote(recipe: Recipe | None) -> bool:
