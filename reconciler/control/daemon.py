@@ -242,8 +242,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
         sessions.called(call.session)
         news.called(call)
 
-    news.router = router = _router(news, withdrawn, record)
-    router.keep_effects(effects)
+    news.router = router = _router(news, withdrawn, record, effects)
     news.policing = leaving.policing = _policing(place, journal, effects)
     _police(news, leaving, dispatcher, withdrawn)
     _speak(news, speakers.joined(leaving, effects, supervisor, news.policing, truths=news.truths), withdrawn)
@@ -308,10 +307,13 @@ def _prober(news: "_News", starts: Dispatcher) -> Prober:
     return made
 
 
-def _router(news: "_News", withdrawn: Withdrawn, record: Callable[[CallRecord], None]) -> Router:
+def _router(
+    news: "_News", withdrawn: Withdrawn, record: Callable[[CallRecord], None], effects: LedgerEffects
+) -> Router:
     """The agents' side, which asks what is known of whom it sends to, and says what it hears."""
     attentive = Attentive(withdrawn, news.truths, news.recipe)
     router = Router(attentive, record=record, now=time.time, clock=time.monotonic)
+    router.keep_effects(effects)
     router.tell_unanswered(news.truths.unanswered)
     return router
 

@@ -17,6 +17,7 @@ from reconciler.doors import (
     jobscli,
     lockcli,
     openai_cli,
+    probecli,
     profilecli,
     rollcli,
     sessioncli,
@@ -350,5 +351,6 @@ for _command in (
     *jobscli.COMMANDS,
     *profilecli.COMMANDS,
     *openai_cli.COMMANDS,
+    *probecli.COMMANDS,
 ):
     handler.add_command(_command)

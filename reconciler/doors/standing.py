@@ -195,7 +195,19 @@ def _document(path: str, config: str) -> dict[str, object]:
         raise Unreadable(f"cannot read {path}: {_reason(error)}") from None
     if not isinstance(value, dict) or value.get("apiVersion", _VERSION) != _VERSION:
         raise Unreadable(f"{path} is not of {_VERSION}: another version of handler wrote it")
-    return value
+    return aged(value, time.time())
+
+
+def aged(told: dict[str, object], now: float) -> dict[str, object]:
+    """A document as it is to be read now: what is past its end is not known any more, whatever it says."""
+    for one in _records(told.get("conditions")):
+        if (until := instant(str(one.get("expiresAt") or ""))) is not None and until <= now:
+            one.update(status="Unknown", reason="Stale", message=f"it was {one.get('reason')}, too long ago")
+    for one in _records(told.get("observations")):
+        if (until := instant(str(one.get("expiresAt") or ""))) is not None and until <= now:
+            worth = "stale" if one.get("kind") == "conformance" else "unknown"
+            one.update(one if one.get("value") == "never" else {"value": worth, "reason": "Stale"})
+    return told
 
 
 def _why_nothing(config: str, path: str) -> str:

@@ -8,7 +8,7 @@ table: 0 everything is ready, 1 something is not, 2 the status cannot be read.
 import json
 import sys
 
-from reconciler.doors import columns, shadowed, standing, usage
+from reconciler.doors import columns, shadowed, standing, truthtable, usage
 from reconciler.doors.standing import Standing, Unknown
 from reconciler.model import revisions
 
@@ -371,12 +371,7 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
     instances = _instances_of(document, seen)
     if services := records(document.get("services")):
         text += "\n" + _services(services, instances, paint)
-    rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
-    for one in records(document.get("conditions")):
-        since = _since({"since": one.get("lastTransitionTime")})
-        facts = [one.get("type"), one.get("status"), one.get("reason"), since, one.get("message") or ""]
-        rows.append([str(fact) for fact in facts])
-    text += "\n" + columns.table(rows, paint, [["bold"] * 5] + [[""] * 5] * (len(rows) - 1))
+    text += "\n" + truthtable.conditions(document, paint)
     for one in records(document.get("problems")):
         text += "\n" + problem_text(one, paint)
     if document.get("kind") == "binding" and instances:

@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("status", "[-w]", "one screen: what is ready, what is not, and why"),
     ("get", "KIND [NAME]", "a table of one kind of object"),
     ("describe", "KIND/NAME|configuration", "everything about one object, or the whole"),
+    ("probe", "BINDING", "ask the service behind a binding now: does it answer, can it take work?"),
     ("trace", "AGENT INTERFACE", "which line selected which binding, and why not the others"),
     ("explain", "CODE|WORD|KEY", "what a problem's code, a reason, a state or a key means"),
     ("run", "AGENT -- CMD…", "a command with an agent's services, for as long as it runs"),

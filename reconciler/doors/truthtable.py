@@ -1,0 +1,60 @@
+"""What ``describe`` shows of conditions, and of a binding the three truths apart, each with its age."""
+
+import time
+
+from reconciler.doors import columns, standing
+
+_ASKED = {
+    "link": "not probed: `probe.link` of the binding, or `handler probe`",
+    "readiness": "no call was heard of yet",
+    "conformance": "not asked for: `conformance.require` of the binding",
+}
+_NOTHING = {"link": "unknown", "readiness": "unprobed", "conformance": "unproven"}
+
+
+def conditions(document: dict[str, object], paint: columns.Paint) -> str:
+    """The table of an object's conditions, and below it what was observed of a binding."""
+    rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
+    for one in _records(document.get("conditions")):
+        since = _ago(one.get("lastTransitionTime"))
+        facts = [one.get("type"), one.get("status"), one.get("reason"), since, one.get("message") or ""]
+        rows.append([str(fact) for fact in facts])
+    text = columns.table(rows, paint, [["bold"] * 5] + [[""] * 5] * (len(rows) - 1))
+    seen = _records(document.get("observations"))
+    return f"{text}\n{observations(seen, document.get('models'), paint)}" if seen else text
+
+
+def observations(seen: list[dict[str, object]], models: object, paint: columns.Paint) -> str:
+    """Link, readiness and conformance, a row each operation; a truth of which nothing is known says so."""
+    rows = [["TRUTH", "OPERATION", "VALUE", "SEEN", "HOLDS", "BY", "WHAT WAS SEEN"]]
+    for kind, nothing in _NOTHING.items():
+        found = [one for one in seen if one.get("kind") == kind]
+        rows += [_row(one) for one in found] or [[kind, "*", nothing, "", "", "", _ASKED[kind]]]
+    text = columns.table(rows, paint, [["bold"] * 7] + [[""] * 7] * (len(rows) - 1))
+    if isinstance(models, dict):
+        missing = ", ".join(map(str, models.get("missing") or ())) or "none"
+        others = models.get("undeclaredSeen")
+        text += f"models that its server does not list: {missing}; beside the binding's it lists: {others}\n"
+    return text
+
+
+def _row(one: dict[str, object]) -> list[str]:
+    subject = one.get("subject")
+    subject = subject if isinstance(subject, dict) else {}
+    left = standing.instant(str(one.get("expiresAt"))) or 0.0
+    holds = columns.age(left - time.time()) if left > time.time() else "over"
+    said = f"{one.get('reason')}: {one.get('message')}" if one.get("message") else one.get("reason")
+    facts = (
+        one.get("kind"), subject.get("operation"), one.get("value"), _ago(one.get("observedAt")), holds,
+        one.get("by"), said,
+    )  # fmt: skip
+    return [str(fact) for fact in facts]
+
+
+def _ago(text: object) -> str:
+    at = standing.instant(str(text))
+    return columns.age(max(0.0, time.time() - at)) if at is not None else ""
+
+
+def _records(value: object) -> list[dict[str, object]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
