@@ -203,13 +203,18 @@ class Truths:
         """
         book = self._book(instance)
         found = compared(declared, listed)
+        was = (book.missing, book.undeclared)
         book.missing, book.undeclared = found.missing, found.undeclared
         for operation in operations if found.missing else ():
             course = self._course(instance, operation)
+            if course.value == "ready" and self._is_known(course):
+                continue  # a real call knows better than a list
             words = f"the server does not list {', '.join(map(repr, found.missing[:3]))}"
             self._note(
                 instance, operation, readiness.taken(course, "ModelMissing", self._now(), words), "inventory"
             )
+        if was != (found.missing, found.undeclared):
+            self._publish(instance.binding)
         self._say(book)
 
     # upkeep

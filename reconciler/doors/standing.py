@@ -195,10 +195,10 @@ def _document(path: str, config: str) -> dict[str, object]:
         raise Unreadable(f"cannot read {path}: {_reason(error)}") from None
     if not isinstance(value, dict) or value.get("apiVersion", _VERSION) != _VERSION:
         raise Unreadable(f"{path} is not of {_VERSION}: another version of handler wrote it")
-    return aged(value, time.time())
+    return _aged(value, time.time())
 
 
-def aged(told: dict[str, object], now: float) -> dict[str, object]:
+def _aged(told: dict[str, object], now: float) -> dict[str, object]:
     """A document as it is to be read now: what is past its end is not known any more, whatever it says."""
     for one in _records(told.get("conditions")):
         if (until := instant(str(one.get("expiresAt") or ""))) is not None and until <= now:

@@ -63,6 +63,7 @@ class Vendor:
         self.received: list[Received] = []
         self.jobs: dict[str, dict[str, Any]] = {}
         self.keys: dict[str, str] = {}
+        self.listed: list[str] | None = None  # what `GET /models` lists, whatever else goes wrong
         self.port = 0
         self.over = threading.Event()  # ends what the manner ``holds`` holds up
 
@@ -71,6 +72,8 @@ class Vendor:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def answer(self, asked: Received) -> Answer:
+        if self.listed is not None and asked.method == "GET" and asked.path.endswith("/models"):
+            return _json({"object": "list", "data": [{"id": one} for one in self.listed]})
         self.received.append(asked)
         if self.manner == "holds":
             self.over.wait(30)
