@@ -80,12 +80,12 @@ class RunFace:
         return live.head.as_json()
 
     async def follow(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        """What was told of ``run`` since ``after`` ("": all), waiting at most ``waitSeconds`` for something;
-        how the run stands; and its ``output`` once it is completed.
+        """What was told of ``run`` since ``after`` ("": all), waiting at most ``waitSeconds`` for something,
+        or for another state than ``state``; how the run stands; and its ``output`` once nothing more comes.
         """
         run, after = str(params.get("run") or ""), str(params.get("after") or "")
         until = time.monotonic() + min(float(params.get("waitSeconds") or 0), _LONGEST_WAIT_S)
-        state: str | None = None
+        state = str(params.get("state") or "")
         while True:
             left = until - time.monotonic()
             if (live := self._runs.live.get(run)) is not None:
@@ -272,6 +272,8 @@ def begun_json(chain: Chain, value: Value, settings: Settings) -> dict[str, Any]
     variable.
     """
     run = engine.begin(chain, value, settings, Laws(tokens))
+    if isinstance(run.outcome, engine.Failed) and not run.events:
+        raise ValueError(run.outcome.message)
     told = run.to_json()
     del told["answers"]
     return told

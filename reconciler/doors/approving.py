@@ -98,9 +98,8 @@ def _aged(one: approvals.Approval) -> approvals.Approval:
 
 def _row(one: approvals.Approval, paint: columns.Paint) -> list[str]:
     about = one.about
-    left = f"{max(0, round(one.until - time.time()))} s" if one.state == "waiting" else "-"
-    words = [
-        str(about.get(key, "")) or "-" for key in ("agent", "interface", "origin", "class", "bytes", "rule")
-    ]
+    left = columns.age(max(0.0, one.until - time.time())) if one.state == "waiting" else "-"
+    about = {"origin": about["tool"], **about} if "run" in about else about  # a chain asks about a call
+    words = ["-" if about.get(key, "") == "" else str(about[key]) for key in _ABOUT]
     state = paint(one.state, _COLOURS[one.state]) if one.state in _COLOURS else one.state
     return [one.id, state, *words, left]

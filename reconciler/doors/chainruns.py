@@ -109,17 +109,22 @@ def _begun(settings: usage.Settings, control: client.Client, begun: Mapping[str,
 
 
 def _follow(settings: usage.Settings, control: client.Client, run_id: str) -> int:
-    after = asked = ""
+    after = asked = state = ""
     try:
         while True:
-            wish: dict[str, object] = {"run": run_id, "after": after, "waitSeconds": _FOLLOW_S}
+            wish: dict[str, object] = {
+                "run": run_id,
+                "after": after,
+                "state": state,
+                "waitSeconds": _FOLLOW_S,
+            }
             found: dict[str, Any] = control.ask("run.follow", wish, _FOLLOW_S + client.ANSWER_S)
             after = str(found.get("after"))
             _tell(settings, found)
             number = str(found["run"].get("waits_for") or "")
             if number and number != asked and not settings.quiet:
                 sys.stderr.write(f"  a person is asked: handler approve {number}\n")
-            asked = number
+            asked, state = number, str(found["run"].get("state") or "")
             if "output" in found:
                 return _ended(settings, found)
     except KeyboardInterrupt:

@@ -12,10 +12,12 @@ from reconciler.doors import usage
 @click.option("--deny", is_flag=True, help="Say no instead.")
 @click.pass_obj
 def _approve(settings: usage.Settings, what: str, number: str, *, deny: bool) -> int:
-    """Answer what a policy asks a person before it leaves this machine: once, for exactly these bytes.
+    """Answer what a policy asks a person: before it leaves this machine, once, for exactly these bytes; or
+    before a chain calls a tool that has an effect.
 
     'list' shows what waits and what was answered, 'show ID' one question whole: to whom, how much, of which
-    class; never the text itself. ID is the first column, or its beginning. No answer in time is a no.
+    class, never the text itself; of a chain's call the tool and its arguments, long ones cut. ID is the first
+    column, or its beginning. No answer in time is a no.
 
     \b
       handler approve list

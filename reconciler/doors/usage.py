@@ -53,7 +53,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("session", "open|close|list|show", "sessions for a launcher of your own, and what was called in each"),
     ("jobs", "list|get|cancel|settle|prune", "attempts at effects; what nobody knows the outcome of"),
     ("daemon", "run|status|stop|adopt", "the controller (handlerd is daemon run)"),
-    ("approve", "list|show ID|ID", "what a policy asks a person before it leaves: once, exact bytes"),
+    ("approve", "list|show ID|ID", "what a policy asks a person: before it leaves, or a chain calls"),
     ("receipts", "verify", "does the chain of what was decided to leave still hold?"),
     ("secret check", "[BINDING]", "can each secret be found now? never a value"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),
