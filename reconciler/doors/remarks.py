@@ -25,7 +25,10 @@ def told(error: Json, values: Json, schema: Json, *, scoped: bool) -> str:
     """
     if error.get("error") == "refused":
         wrong = "".join(f"handler: {columns.shown(one)}\n" for one in files(values, schema))
-        return wrong + (_SCOPE if scoped else "")
+        about_files = "path" in values or bool(
+            _paths(values, schema, schema, "")
+        )  # fs/v1 has paths that are text
+        return wrong + (_SCOPE if scoped and about_files else "")
     if error.get("error") == "invalid_input":
         field = str(error.get("message")).partition(_UNMATCHED)[0].rpartition(" ")[2]
         wanted = pattern(field, schema) if _UNMATCHED in str(error.get("message")) else ""

@@ -45,6 +45,13 @@ def test_what_a_scope_has_to_do_with_it_is_told_where_there_is_one() -> None:
     wrong = "handler: path: there is no file /no/such/file\n"
     assert remarks.told(_REFUSED, values, _SCHEMA, scoped=False) == wrong
     assert remarks.told(_REFUSED, values, _SCHEMA, scoped=True).startswith(f"{wrong}Files are taken from")
+    for files in ({"path": "a"}, {"more": ["a"]}, {"out": "a"}):
+        assert remarks.told(_REFUSED, files, _SCHEMA, scoped=True).startswith("Files are taken from")
+    text = {"path": {"type": "string"}}
+    assert remarks.told(_REFUSED, {"path": "a"}, {"properties": text}, scoped=True).startswith(
+        "Files are taken"
+    )
+    assert remarks.told(_REFUSED, {"languages": ["deu"]}, _SCHEMA, scoped=True) == ""  # no file was meant
 
 
 def test_the_pattern_that_is_not_matched_is_told() -> None:
