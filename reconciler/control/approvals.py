@@ -22,6 +22,7 @@ State = Literal["waiting", "approved", "denied", "expired", "used"]
 FOLDER = "approvals"
 _MOST = 200  # that wait at once; one more is refused
 _KEPT_S = 7 * 86_400.0  # files of questions that are over
+_MOST_KEPT = 500  # of those; an agent that asks on and on fills no disk, and holds up nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Approvals:
             if answer in waiting:
                 waiting.remove(answer)
         self._sweep()
-        found = self._all[one.id]
+        found = self._all.get(one.id, replace(one, state="expired"))
         if found.state == "approved" and still():
             return self._put(replace(found, state="used"))
         return replace(found, state="denied") if found.state == "used" else found
@@ -147,7 +148,10 @@ class Approvals:
                 with suppress(OSError):
                     self._put(older)
                 self._all[one.id] = older
-            elif one.state not in ("waiting", "approved") and now >= one.until + _KEPT_S:
+        over = [one for one in self._all.values() if one.state not in ("waiting", "approved")]
+        over.sort(key=lambda one: -one.at)
+        for at, one in enumerate(over):
+            if at >= _MOST_KEPT or now >= one.until + _KEPT_S:
                 with suppress(OSError):
                     (self._folder / f"{one.id}.json").unlink(missing_ok=True)
                 del self._all[one.id]

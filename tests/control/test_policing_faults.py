@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.control import approvals
 from reconciler.control.approvals import Approvals, Refused, stored
 from reconciler.control.egressbook import Book
 from reconciler.control.permitting import Permitting, Sending
@@ -55,6 +56,25 @@ def test_an_answer_is_taken_for_one_question_alone(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="no approval ''"):
             book.answer("", "ada", agreed=True)
         assert book.answer("ab02", "ada", agreed=True).id == "ab02"
+
+    told(story)
+
+
+def test_an_agent_that_asks_on_and_on_fills_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approvals, "_MOST_KEPT", 3)
+
+    async def story() -> None:
+        now = 100.0
+        book = Approvals(tmp_path, lambda: now)
+        for number in range(6):
+            now += 1
+            asking = asyncio.create_task(book.asked(f"m{number}", {}, until=now + 50, wait_s=30))
+            await asyncio.sleep(0)
+            (waits,) = (one for one in book.listed() if one.state == "waiting")
+            book.answer(waits.id, "ada", agreed=False)
+            assert (await asking).state == "denied"
+        assert [one.mark for one in book.listed()] == ["m5", "m4", "m3"]
+        assert len(list((tmp_path / "approvals").iterdir())) == 3
 
     told(story)
 
