@@ -18,6 +18,10 @@ from jmespath import exceptions, functions
 
 from reconciler.model.outcome import Media
 
+_USUAL = {  # other names of what profiles list
+    "audio/x-wav": "audio/wav", "audio/vnd.wave": "audio/wav", "audio/x-flac": "audio/flac",
+    "audio/mp3": "audio/mpeg", "audio/x-m4a": "audio/mp4", "application/ogg": "audio/ogg",
+}  # fmt: skip
 _MOST_BYTES = 64 * 2**20  # of one file that goes in: what is sealed is held whole
 
 
@@ -104,7 +108,8 @@ class _Own(functions.Functions):  # type: ignore[misc]
     @functions.signature({"types": ["object"]})  # type: ignore[untyped-decorator]
     def _func_part(self, given: Mapping[str, Any]) -> Media:
         name = os.path.basename(str(given.get("name", "")))  # noqa: PTH119 - a name, not a path
-        return Media(str(given["mediaType"]), read(self._boxes.inbox, given), name)
+        kind = str(given["mediaType"])
+        return Media(_USUAL.get(kind, kind), read(self._boxes.inbox, given), name)
 
     @functions.signature({"types": ["object"]}, {"types": ["object", "string"]})  # type: ignore[untyped-decorator]
     def _func_save(self, given: Mapping[str, Any], what: Any) -> int:
