@@ -320,7 +320,8 @@ def _router(
 
 def _jobs(news: "_News", supervisor: Supervisor, effects: LedgerEffects) -> LedgerJobs:
     """Whoever keeps jobs, and who does them."""
-    jobs, news.executor, _ = assembled(supervisor, news.recipe, effects)
+    jobs, news.executor, runners = assembled(supervisor, news.recipe, effects)
+    speakers.do_jobs(runners, news.dialects, jobs, effects.state)
     news.router.keep_jobs(jobs)
     return jobs
 

@@ -52,6 +52,12 @@ class Keeper(Protocol):
         ...
 
 
+class Closing(Protocol):
+    """What ends with the controller."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class About:
     """What is sent for a call, and what reads it."""
@@ -75,6 +81,7 @@ class Dialects:
         self.outside, self.keeper = outside, keeper
         self._objects = objects
         self._speakers: dict[InstanceName, Speaker] = {}
+        self.jobs: Closing | None = None  # who does their jobs: closed with it
 
     def speaker(self, name: InstanceName) -> Speaker | None:
         """Who speaks for an instance; None: it speaks no dialect, or is gone. Raises OSError or ValueError
@@ -100,6 +107,8 @@ class Dialects:
         for one in self._speakers.values():
             one.close()
         self._speakers.clear()
+        if self.jobs is not None:
+            self.jobs.close()
 
 
 class _Call:

@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
+from reconciler.control.dialectjobs import NAME, RUNTIMES, DialectRunner
 from reconciler.control.dialects import Dialects, facts_of
 from reconciler.control.effects import LedgerEffects
+from reconciler.control.jobs import LedgerJobs
 from reconciler.control.leaving import Leaving
 from reconciler.control.permitting import Permitting
 from reconciler.control.policing import Policing
+from reconciler.control.runners import Registry
 from reconciler.control.transmitting import Outside
 from reconciler.control.truths import Truths
 from reconciler.control.wirekeeping import WireKeeper
@@ -27,7 +31,7 @@ def joined(
     permitting = Permitting(policing, leaving.permits, time.monotonic)
     outside = Outside(
         leaving.way, leaving.permits, permitting, supervisor.resolver, supervisor.folders.run / "d",
-        barred=supervisor.barred, truths=truths,
+        barred=supervisor.barred, revoked=supervisor.revoked, truths=truths,
     )  # fmt: skip
     outside.clear()
     made = Dialects(outside, WireKeeper(effects, time.time), supervisor.code)
@@ -48,3 +52,10 @@ def joined(
 
     made.entry, policing.facts = entry, facts
     return made
+
+
+def do_jobs(runners: Registry, dialects: Dialects, jobs: LedgerJobs, state: Path) -> None:
+    """Let the jobs of what speaks a dialect be done."""
+    runner = DialectRunner(dialects, state, jobs.staging, time.time)
+    dialects.jobs = runner
+    runners.register(NAME, runner, RUNTIMES)

@@ -51,6 +51,7 @@ class Outside:
     folder: Path  # below the run folder: emptied at the start
     barred: Callable[[InstanceName], str] = lambda name: ""
     truths: Truths = field(default_factory=deaf)
+    revoked: Callable[[InstanceName], str] = lambda name: ""  # the same, also of what is declared no more
 
     def clear(self) -> None:
         """Nothing of an earlier controller is left there."""

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Literal, cast
 
-import orjson
-
 from reconciler.attempts import identities
 from reconciler.attempts.happenings import (
     Accepted,
@@ -29,14 +27,14 @@ from reconciler.attempts.happenings import (
 from reconciler.attempts.ledger import LEASE_S, Ledger
 from reconciler.attempts.records import Attempt, Execution, Owner, Request
 from reconciler.attempts.writing import Writing
-from reconciler.control import sending
+from reconciler.control import sealedpaper, sending
 from reconciler.control.dialects import About
 from reconciler.control.effects import LedgerEffects
 from reconciler.control.transmitting import Speaker
 from reconciler.model.dialect import Profile
 from reconciler.model.outcome import CallOutcome, Done, Rejected
 from reconciler.model.recipes import Recipe
-from reconciler.model.sealed import AuthSlot, Reply, Sealed, StreamSpec
+from reconciler.model.sealed import Reply, Sealed
 
 _LOG = logging.getLogger("handler.effects")
 
@@ -52,7 +50,7 @@ class WireKeeper:
         """As ``dialects.Keeper`` has it."""
         writing = await self._effects.writing()
         new = self._attempt(speaker.spoken.recipe, sealed, about)
-        await writing.seal(new.id, as_bytes(sealed))
+        await writing.seal(new.id, sealedpaper.packed(sealed))
         one = (await writing.run(lambda ledger: ledger.prepare(new, self._now(), guard=False))).attempt
         writing.hold(one, lambda: _LOG.error("attempt %s was taken over", one.id))
         self._effects.recount()
@@ -167,36 +165,3 @@ def ended(reply: Reply, outcome: CallOutcome) -> tuple[Happening, ...]:
     if outcome.effect == "happened":
         return Accepted(request_id=outcome.seen.request_id), Failed(outcome.code, outcome.detail, "happened")
     return (Lost(outcome.detail, parked=True),)
-
-
-def as_bytes(sealed: Sealed) -> bytes:
-    """A sealed request as a file: one line of JSON that says all but the body, then the body."""
-    head = {
-        "v": "handler.sealed/v1",
-        "method": sealed.method,
-        "origin": sealed.origin,
-        "target": sealed.target,
-        "headers": sealed.headers,
-        "auth": asdict(sealed.auth) if sealed.auth is not None else None,
-        "wireDigest": sealed.wire_digest,
-        "stream": asdict(sealed.stream) if sealed.stream is not None else None,
-        "maxResponse": sealed.max_response,
-    }
-    return orjson.dumps(head) + b"\n" + sealed.body
-
-
-def from_bytes(kept: bytes) -> Sealed:
-    """What ``as_bytes`` wrote; ValueError, KeyError or TypeError for anything else, or for other bytes than
-    its digest names.
-    """
-    line, _, body = kept.partition(b"\n")
-    head = orjson.loads(line)
-    sealed = Sealed(
-        head["method"], head["origin"], head["target"],
-        tuple((name, text) for name, text in head["headers"]), body,
-        AuthSlot(**head["auth"]) if head["auth"] else None, head["wireDigest"],
-        StreamSpec(**head["stream"]) if head["stream"] else None, head["maxResponse"],
-    )  # fmt: skip
-    if not sealed.is_whole():
-        raise ValueError("the sealed request is not the one that its digest names")
-    return sealed

@@ -315,6 +315,11 @@ class Supervisor:
         unit = self._units.get(name)
         return f"{name} is not declared" if unit is None else unit.revoked
 
+    def revoked(self, name: InstanceName) -> str:
+        """Why an instance's secrets are not to be used, or "": also of one that is gone."""
+        unit = self._units.get(name)
+        return unit.revoked if unit is not None else ""
+
     async def find_secrets(self, binding: str) -> list[finding.Found]:
         """Whether each secret of a binding's instances (``""``: of all) can be found now."""
         return await finding.look(tuple(self._units.values()), self._shop.secrets, binding)
