@@ -71,6 +71,8 @@ class DialectRunner:
         """As ``jobs.Runner`` has it."""
         try:
             return await self._drafted(wish)
+        except CannotDraftError:
+            raise
         except NotSpokenError as fault:
             raise CannotDraftError(fault.code, str(fault)) from None
         except Unsealable as fault:
