@@ -37,7 +37,7 @@ from reconciler.model.turns import (
 
 _LONGEST_S = 3600.0
 _USUAL_S = 600.0
-_NO_STOPS = "field.stop"  # how a cause begins that says: the profile states no ``stop``
+_NO_STOPS = "field.stop"  # what stands in a cause that says: the profile states no ``stop``
 
 
 class Talking:
@@ -93,7 +93,7 @@ class Talking:
         ending = _Ending(asking, chosen, turn)
         try:
             said = ending.said = await _told(models, (asking, chosen, turn, seconds), caller)
-            if isinstance(said, TurnFailed) and turn.stop and said.cause.startswith(_NO_STOPS):
+            if isinstance(said, TurnFailed) and turn.stop and _NO_STOPS in said.cause:
                 turn = replace(turn, stop=())  # nothing was sent: whoever asked cuts the text itself
                 said = ending.said = await _told(models, (asking, chosen, turn, seconds), caller)
         finally:

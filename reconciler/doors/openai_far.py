@@ -6,6 +6,7 @@ what was asked: a model's turn with its connection, a run of a chain by ``run.ca
 
 import asyncio
 import contextlib
+import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
@@ -22,6 +23,7 @@ from reconciler.model.turns import Event, TextDelta, ToolCallDelta, ToolUse, Tur
 
 _MAX_LINE = 64 * 2**20
 _ANSWER_S = 30.0  # for what the controller answers at once
+_RAISED = "raised"  # the code of a chain that ends with an error of its own
 _CLIENT = f"{CLIENT}."
 _NO_CONTROLLER = Faulted("unavailable", message="no controller answers now")
 # what a run ended with, where the door's word is another one
@@ -30,6 +32,8 @@ _CODES: Mapping[str, str] = {
     "server_error": "unavailable",
     "cancelled": "unavailable",
 }
+
+_UNSTATED = re.compile(r"(?:^|\s)field\.([a-z_]{1,40})\b")
 
 Piece = Event | Said | Faulted
 
@@ -183,7 +187,9 @@ class _Telling:
     def end(self, run: Mapping[str, Any], output: Mapping[str, Any] | None) -> list[Piece]:
         if run["state"] != "completed" or output is None:
             code = run.get("code") or ("unavailable" if run["state"] == "stopped" else "run_failed")
-            return [Faulted(_CODES.get(code, code), run.get("message") or "", ran=True)]
+            words = str(run.get("message") or "") if code == _RAISED else ""  # its chain's to its caller
+            detail = f"run {run['id']} {run['state']}: 'handler runs show {run['id']}' says more"
+            return [Faulted(_CODES.get(code, code), detail, words, ran=True)]
         said = self._said(run, output)
         found: list[Piece] = []
         if not said.text.startswith(self._shown):
@@ -238,9 +244,9 @@ def _said_of_turn(told: Mapping[str, Any]) -> Said | Faulted:
 
 
 def _field(cause: str) -> str:
-    """The field that a model's profile does not state, where that is the cause: ``field.NAME…``."""
-    words = cause.split(".")
-    return words[1] if words[0] == "field" and len(words) > 1 and words[1].isidentifier() else ""
+    """The field that a model's profile does not state, where that is the cause: ``… field.NAME…``."""
+    found = _UNSTATED.search(cause)
+    return found[1] if found else ""
 
 
 @contextlib.asynccontextmanager

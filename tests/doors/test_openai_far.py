@@ -145,11 +145,11 @@ def test_pictures_go_to_the_model_that_sees_and_nowhere_else(tmp_path: Path) -> 
 
 def test_what_the_profile_does_not_state_is_named_and_stops_are_left_to_the_door(tmp_path: Path) -> None:
     said = Answered(ModelTurn("one END", "stop"))
-    models = Played(ends=[TurnFailed("refused", "field.stop", "none"), said])
+    models = Played(ends=[TurnFailed("refused", "the profile does not state field.stop", "none"), said])
     stops = replace(_HI, stop=("END",))
     found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(stops)))
     assert isinstance(found[-1], Said) and [one[2].stop for one in models.asked] == [("END",), ()]
-    models = Played(ends=[TurnFailed("refused", "field.temperature.max", "none")])
+    models = Played(ends=[TurnFailed("refused", "the profile does not state field.temperature.max", "none")])
     found = _with(tmp_path, _talking(models), lambda far: _pieces(far.turn(_HI)))
     assert isinstance(found[-1], Faulted)
     assert (found[-1].code, found[-1].param) == ("invalid_input", "temperature")
@@ -277,12 +277,16 @@ def test_the_client_s_own_tools_come_back_to_the_client(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_result_says_its_code_and_keeps_its_words(tmp_path: Path) -> None:
-    failed = Runs(
-        [_chunk("hel")], {"state": "failed", "code": "step_limit", "message": "for operators"}, None
-    )
-    assert _went(tmp_path, failed) == [TextDelta("hel"), Faulted("step_limit", "for operators", ran=True)]
-    stopped = Runs([], {"state": "stopped", "code": ""}, None)
-    assert _went(tmp_path, stopped) == [Faulted("unavailable", ran=True)]
+    failed = Runs([_chunk("hel")], {"state": "failed", "code": "step_limit", "message": "a payload"}, None)
+    words, end = _went(tmp_path, failed)
+    assert (words, isinstance(end, Faulted) and end.code) == (TextDelta("hel"), "step_limit")
+    assert "a payload" not in str(end) and "handler runs show r1" in str(end)
+    told = {"state": "failed", "code": "raised", "message": "no such bill"}
+    raised = _went(tmp_path, Runs([], told, None))[-1]
+    assert isinstance(raised, Faulted) and raised.body()["error"]["message"] == "no such bill"
+    assert "no such bill" not in raised.detail
+    stopped = _went(tmp_path, Runs([], {"state": "stopped", "code": ""}, None))[-1]
+    assert isinstance(stopped, Faulted) and (stopped.code, stopped.status) == ("unavailable", 503)
     limited = _went(tmp_path, Runs([], {"state": "failed", "code": "rate_limit"}, None))[-1]
     assert isinstance(limited, Faulted) and limited.headers == {"x-should-retry": "false"}
     scripted = Runs([], {"scripted": True}, {"type": "string", "data": "x", "text": "x"})
