@@ -246,7 +246,7 @@ class DialectLane:
         sending = Sending(
             interface, purpose, sink.caller, sink.session, sink.entry,
             effect=operation.effect if operation else "none", attempt=sink.attempt, wait_s=_LONGEST_S,
-            facts=facts_of(profile),
+            facts=facts_of(profile), is_call=True,
         )  # fmt: skip
         return Leave(sending, _LONGEST_S, call.given)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.control.evidence import Told
-from reconciler.control.policing import Policing, is_here
+from reconciler.control.policing import Policing, is_here, strictness
 from reconciler.control.sending import NotSent
 from reconciler.egress.decide import Case, Ruled, decide
 from reconciler.egress.permits import Permit, Permits
@@ -37,6 +37,7 @@ class Sending:
     wait_s: float = 0.0  # how long a person may be waited for
     facts: Mapping[str, str] = field(default_factory=dict)
     estimate: Sum | None = None
+    is_call: bool = False  # of an agent: without an entry, one that nobody decided on (a shadow's copy)
 
 
 class Permitting:
@@ -65,7 +66,14 @@ class Permitting:
                 size=len(sealed.body), is_local=is_here(sealed.origin), effect=sending.effect,
                 facts=sending.facts, estimate=sending.estimate, is_control=sending.is_control,
             )  # fmt: skip
-            said = decide(policy, case, policing.spent(entered))
+            cases = [case]
+            if sending.is_call and entered is None:
+                cases = [
+                    replace(case, interface=one.interface, purpose=one.purpose, class_name=one.class_name)
+                    for one in policing.unattributed(policy, recipe, "undecided")
+                ]
+            spent = policing.spent(entered)
+            said, case = max(((decide(policy, one, spent), one) for one in cases), key=strictness)
             told = Told(
                 case, said, sending.session, str(recipe.name), sealed.wire_digest, (), sealed.method,
                 attempt=sending.attempt,

@@ -251,11 +251,11 @@ class Policing:
 
     def _requested(self, policy: Policy, recipe: Recipe, ask: Ask) -> Verdicted | Awaitable[Verdicted]:
         entry = self._of_call(recipe, ask.call)
-        cases = [entry.case] if entry is not None else self._unattributed(policy, recipe, ask.call)
+        cases = [entry.case] if entry is not None else self.unattributed(policy, recipe, ask.call)
         here = is_here(ask.origin)
         cases = [replace(one, origin=ask.origin, is_local=here, size=ask.size, grade="wire") for one in cases]
         spent = self.spent(entry)
-        said, case = max(((decide(policy, one, spent), one) for one in cases), key=_strictness)
+        said, case = max(((decide(policy, one, spent), one) for one in cases), key=strictness)
         session = entry.session if entry is not None else ""
         told = Told(case, said, session, str(recipe.name), ask.wire, (), ask.method, ask.path)
         if said.verdict == "ask" and (entry is None or said.rule not in entry.consented):
@@ -298,7 +298,7 @@ class Policing:
         running = [one for one in self._entries.values() if one.instance == recipe.name]
         try:
             asked: list[tuple[Entry | None, Case]] = [(one, one.case) for one in running]
-            asked = asked or [(None, case) for case in self._unattributed(policy, recipe, "")]
+            asked = asked or [(None, case) for case in self.unattributed(policy, recipe, "")]
             for entry, one in asked:
                 case = replace(one, origin=origin, is_local=here, grade="boundary")
                 said = decide(policy, case, self.spent(entry))
@@ -316,7 +316,7 @@ class Policing:
         sink = self.sink(recipe.name, int(call)) if call else None
         return self._entries.get(sink.entry) if sink is not None else None
 
-    def _unattributed(self, policy: Policy, recipe: Recipe, call: str) -> list[Case]:
+    def unattributed(self, policy: Policy, recipe: Recipe, call: str) -> list[Case]:
         """What serves no call that entered: as each interface of its binding, and as each call that the
         instance has at hand, since who does not say for which it is may have any of them in mind. A start, or
         a look whether somebody answers, is of the highest class at hand. A call that nobody decided on (a
@@ -441,7 +441,8 @@ def _entry_digest(entering: Entering) -> str:
     return digest_of({"tool": entering.tool.name, "arguments": entering.arguments, "files": files})
 
 
-def _strictness(pair: tuple[Ruled, Case]) -> int:
+def strictness(pair: tuple[Ruled, Case]) -> int:
+    """Where a verdict stands, the strictest last."""
     return ("allow", "ask", "deny").index(pair[0].verdict)
 
 

@@ -164,6 +164,23 @@ def test_a_permit_names_the_decision_that_is_kept_and_none_is_given_for_a_call_t
     told(story)
 
 
+def test_a_call_that_nobody_decided_on_gets_a_permit_as_of_the_highest_class(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = World(tmp_path)
+        made.follow(ALLOW)
+        giving = Permitting(made.policing, Permits(), lambda: made.now)
+        sending = Sending("", "", "clerk", "s1", is_call=True)
+        sealed = sealed_of("https://api.example.com:443")
+        with pytest.raises(NotSent, match="private never leaves"):  # a shadow's copy: of what, nobody knows
+            await giving.permit(recipe(), sealed, sending)
+        entry = await made.enter(recipe())
+        assert isinstance(entry, str)
+        await giving.permit(recipe(), sealed, replace(sending, entry=entry))
+        await giving.permit(recipe(), sealed, replace(sending, is_call=False))
+
+    told(story)
+
+
 def test_a_file_is_of_its_class_however_its_path_is_written_and_granted(tmp_path: Path) -> None:
     scope = (ScopeFolder("/work"), ScopeFolder("/work/clients"))
     assert [one.within for one in places(scope, "/work/clients/a.pdf")] == ["clients/a.pdf", "a.pdf"]
