@@ -149,6 +149,10 @@ class Doorkeeper:
             await asyncio.to_thread(shutil.rmtree, self.folder(session), ignore_errors=True)
         return session
 
+    def keep(self, session_id: str) -> None:
+        """Somebody still needs that session, though it makes no calls: a run that waits for a person."""
+        self._sessions.called(session_id)
+
     async def sweep(self) -> None:
         """End the sessions whose opener is gone or that were quiet for a day."""
         for session_id in self._sessions.over():

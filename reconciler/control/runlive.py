@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from reconciler.chains.engine import Run
@@ -66,7 +67,8 @@ class Live:
         events, pieces = place(after, self._epoch)
         found: list[dict[str, Any]] = []
         size = 0
-        for at_event, at_piece, one in self._told:
+        gone = self._events + self._pieces - len(self._told)
+        for at_event, at_piece, one in islice(self._told, max(0, events + pieces - gone), None):
             is_piece = "number" not in one
             if (at_piece < pieces) if is_piece else (at_event < events):
                 continue

@@ -45,6 +45,7 @@ from reconciler.router.server import Pinned, Router
 
 _LOG = logging.getLogger("handler.runs")
 BUILT_IN = "built-in"  # a run's word for its policy where the one that there is, is refused
+_KEEP_S = 3600.0  # so often sessions of runs are kept from ending for a day without a call
 MOST_LIVE = 200  # runs at once, those that wait included
 
 
@@ -100,7 +101,10 @@ class Runs:
                     await self.resume(head.id)
                 except (Unrunnable, OSError) as fault:
                     _LOG.warning("run %s is not resumed: %s", head.id, fault)
-        await asyncio.Event().wait()
+        while True:
+            await asyncio.sleep(_KEEP_S)
+            for live in self.live.values():
+                self.rooms.keeper.keep(live.head.session)
 
     async def close(self) -> None:
         """Stop all runs where they are; the next controller goes on with them."""
@@ -156,6 +160,7 @@ class Runs:
                 raise Unrunnable(f"run {head.id} is over: it {head.state}")
             head = replace(head, state="cancelled", ended=self._now(), code="cancelled")
             await asyncio.to_thread(self.files.finish, head, None)
+            await self.rooms.keeper.close(head.session)
             return head
         live.cancel()
         if live.carrying is not None:
