@@ -53,8 +53,10 @@ def run(
         raise usage.Usage(f"only bindings have logs: 'handler logs BINDING', not '{name}'")
     chosen = _chosen(wanted)
     path = Path(standing.log_path(settings.config, plain))
-    if not plain or plain.startswith(".") or not (path.is_file() or _is_known(settings, plain)):
-        sys.stderr.write(f"handler: nothing is known of binding/{columns.shown(plain)}\n")
+    named = plain and not plain.startswith(".")
+    missing = "" if named and path.is_file() else _missing(settings, plain)
+    if missing:
+        sys.stderr.write(f"handler: {columns.shown(missing)}\n")
         return 1
     printer = _Printer(settings, plain, timestamps=wanted.timestamps)
     with ExitStack() as files:
@@ -84,12 +86,13 @@ def why(settings: usage.Settings, binding: str, session: str) -> str:
     return text
 
 
-def _is_known(settings: usage.Settings, name: str) -> bool:
+def _missing(settings: usage.Settings, name: str) -> str:
+    """Why nothing is known of a binding; "" when something is."""
     try:
         standing.document(settings.config, "binding", name)
-    except standing.Unknown:
-        return False
-    return True
+    except standing.Unknown as fault:
+        return str(fault)
+    return ""
 
 
 def _chosen(wanted: Wanted) -> Callable[[Iterable[Line]], Iterator[Line]]:

@@ -125,8 +125,15 @@ def document(given: str | None, kind: str, name: str) -> dict[str, object]:
     config, state, _ = folders.places(given)
     path = f"{state}/status/{kind}/{name}.json"
     if ".." in name.split("/") or not os.path.isfile(path):  # noqa: PTH113 - pathlib costs a start
-        raise Unknown(f"nothing is known of {kind}/{name}")
+        raise Unknown(_unknown(given, kind, name))
     return _document(path, config)
+
+
+def _unknown(given: str | None, kind: str, name: str) -> str:
+    """What is said of an object without a status file, with the one of its kind that may have been meant."""
+    folder = f"{folders.places(given)[1]}/status/{kind}"
+    near = usage.nearest(name, [file.removesuffix(".json") for file in _names(folder, ".json")])
+    return f"nothing is known of {kind}/{name}" + (f": did you mean '{near}'?" if near else "")
 
 
 def sessions(given: str | None, *, agent: str = "", binding: str = "") -> list[dict[str, object]]:

@@ -54,6 +54,9 @@ def test_what_has_no_log_is_said(world: World) -> None:
         ran = world.handler("logs", name)
         assert (ran.code, ran.out) == (1, "")
         assert "nothing is known of binding/" in ran.err
+    near = "handler: nothing is known of binding/quite: did you mean 'quiet'?\n"
+    assert world.handler("logs", "quite").err == near
+    assert world.handler("describe", "binding/quite").err == near
     assert world.handler("logs", "agent/clerk").code == 2
 
 
