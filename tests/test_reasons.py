@@ -16,7 +16,7 @@ GOLDEN = ROOT / "tests" / "golden" / "reasons"
 PAGE = (ROOT / "docs" / "reasons.md").read_text()
 GIVEN = set(re.findall(r"^### (\w+)$", PAGE, re.MULTILINE))
 RESERVED = set(re.findall(r"^\| `(\w+)` \|", PAGE.split("## Not raised by this release")[1], re.MULTILINE))
-UNOBSERVED = {"ProfileReady", "EgressReady"}  # types that the page says are not observed
+UNOBSERVED = {"EgressReady"}  # types that the page says are not observed
 _READERS = ("doors",)  # rooms that read what others raise
 _SAYING = {
     ("drivers", "reading.py"),

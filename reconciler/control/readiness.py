@@ -49,7 +49,7 @@ def after(course: Course, heard: Heard, at: float, why: str = "") -> Course:
             words = why or f"its last {ENOUGH} calls answered unavailable"
             return taken(replace(course, fails=fails), "NotAnswering", at, words)
         case "stalled":
-            return taken(course, "Stalling", at, why or "a call was sent, and not a byte came back")
+            return taken(course, "NotAnswering", at, why or "a call was sent, and not a byte came back")
         case "substituted":
             return taken(course, "ModelSubstituted", at, why or "an answer named another model")
         case _:
@@ -59,8 +59,8 @@ def after(course: Course, heard: Heard, at: float, why: str = "") -> Course:
 def _answered(course: Course, at: float) -> Course:
     fails = tuple(one for one in course.fails if one > at)
     if course.value == "not-ready" and course.seen_at > at:
-        in_a_row = course.reason == "NotAnswering" and len(fails) < ENOUGH and not course.trying
-        if not in_a_row:
+        were_in_a_row = len(course.fails) == ENOUGH and course.reason == "NotAnswering"
+        if not were_in_a_row or len(fails) == ENOUGH or course.trying:
             return replace(course, fails=fails)
     return Course("ready", "Answering", max(at, course.seen_at), fails=fails)
 

@@ -61,6 +61,7 @@ class _Book:
     recipe: Recipe | None
     remote: bool
     courses: dict[str, Course] = field(default_factory=dict)
+    by: dict[str, Actor] = field(default_factory=dict)  # who last said something of an operation
     link: Observation | None = None
     missing: tuple[str, ...] = ()
     undeclared: int | None = None
@@ -198,14 +199,16 @@ class Truths:
         *,
         declared: tuple[str, ...],
     ) -> None:
-        """What the server lists as its models: a declared one that is absent makes the operations not ready;
-        all others are a count. A list without fault says nothing.
+        """What the server lists as its models: one of the binding's that is absent is told, and where all
+        are, the operations are not ready. All others are a count. A list without fault says nothing.
         """
         book = self._book(instance)
         found = compared(declared, listed)
         was = (book.missing, book.undeclared)
         book.missing, book.undeclared = found.missing, found.undeclared
-        for operation in operations if found.missing else ():
+        for name in set(found.missing).difference(was[0]):
+            self.event(f"binding/{instance.binding}", "Warning", "ModelMissing", f"{name!r} is not listed")
+        for operation in operations if found.missing and found.missing == declared else ():
             course = self._course(instance, operation)
             if course.value == "ready" and self._is_known(course):
                 continue  # a real call knows better than a list
@@ -278,6 +281,8 @@ class Truths:
         if operation not in book.courses and len(book.courses) >= _MOST_OPERATIONS:
             return
         book.courses[operation] = course
+        if (before.value, before.seen_at) != (course.value, course.seen_at):
+            book.by[operation] = by
         if (before.value, before.reason) != (course.value, course.reason):
             self._tell(book, operation, before, course)
         self._say(book)
@@ -305,8 +310,8 @@ class Truths:
             subject = self._subject(book, operation)
             found.append(
                 Observation(
-                    "readiness", subject, course.value, course.reason, "call",
-                    course.seen_at, until, course.message,
+                    "readiness", subject, course.value, course.reason,
+                    book.by.get(operation, "call"), course.seen_at, until, course.message,
                 )
             )  # fmt: skip
         (self.poor.add if is_poor else self.poor.discard)(book.name)

@@ -11,7 +11,7 @@ PASSING = frozenset(
     (
         "Starting", "CrashLoop", "StartTimeout", "OutOfMemory", "CapacityWait", "Draining", "Flapping",
         "SourceUnavailable", "SourceBusy", "SecretTimeout", "ReconcileError", "WatchDegraded",
-        "Unreachable", "NotAnswering", "Stalling",
+        "Unreachable", "NotAnswering",
     )
 )  # fmt: skip
 

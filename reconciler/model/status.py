@@ -30,7 +30,7 @@ Reason = Literal[
     "Idle", "Running", "Playing", "Recording", "Shadowed", "NotBuilt", "WaitsFor", "RolledBack", "Flapping",
     "ProcessVanished", "CodeChanged", "EnvironmentChanged", "SocketMissing", "StatusEdited", "StateEdited",
     "HarnessEdited", "DriftCorrected",
-    "Reachable", "Unreachable", "Answering", "NotAnswering", "Stalling",
+    "Reachable", "Unreachable", "Answering", "NotAnswering",
 ]  # fmt: skip
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 

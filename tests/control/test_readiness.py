@@ -29,7 +29,7 @@ def test_an_answer_in_between_counts_even_when_it_is_heard_of_late() -> None:
 
 
 def test_silence_and_another_models_name_take_it_away_at_once() -> None:
-    assert after(("answered", 0), ("stalled", 1)).reason == "Stalling"
+    assert after(("answered", 0), ("stalled", 1)).reason == "NotAnswering"
     assert after(("answered", 0), ("substituted", 1)).reason == "ModelSubstituted"
     old = after(("stalled", 5), ("answered", 4))
     assert old.value == "not-ready"  # an answer from before gives nothing back

@@ -176,8 +176,12 @@ def test_a_list_of_models_takes_away_and_never_gives() -> None:
     seen = world.truths.observations()[REF]
     assert (seen.missing, seen.undeclared) == ((), 3)
     world.truths.heard_of_models(NAME, listed, ["llm_complete"], declared=("small", "large"))
+    assert world.readiness() == []  # the other one serves
+    assert world.truths.observations()[REF].missing == ("large",)
+    assert world.events == [("binding/ocr", "Warning", "ModelMissing", "'large' is not listed")]
+    world.truths.heard_of_models(NAME, listed, ["llm_complete"], declared=("large",))
     assert world.readiness() == [("llm_complete", "not-ready", "ModelMissing")]
-    world.truths.heard_of_models(NAME, listed | {"large"}, ["llm_complete"], declared=("small", "large"))
+    world.truths.heard_of_models(NAME, listed | {"large"}, ["llm_complete"], declared=("large",))
     assert world.readiness() == [("llm_complete", "not-ready", "ModelMissing")]  # a real call gives it back
 
 
@@ -189,7 +193,7 @@ def test_a_call_without_a_byte_is_noticed_while_it_is_out() -> None:
         silent = world.truths.watch(NAME, "llm_complete", 0.01)
         await asyncio.sleep(0.1)
         silent.end()
-        assert world.readiness() == [("llm_complete", "not-ready", "Stalling")]
+        assert world.readiness() == [("llm_complete", "not-ready", "NotAnswering")]
         world.truths.heard_of_link(NAME, up=True, why="health answers")
         assert world.truths.let_in(NAME, "llm_complete") is not None
 

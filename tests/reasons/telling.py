@@ -36,6 +36,7 @@ class Shown:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._turn = 0
+        self.answers = False  # show that calls were answered too: that is heard of at some time after them
 
     def told(self, state: Path, words: str, places: Mapping[Path, str]) -> str:
         """What ``handler WORDS`` says of this state; ``places`` are folders, and what stands for them."""
@@ -50,7 +51,8 @@ class Shown:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if path.suffix in (".json", ".jsonl"):
                     lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
-                    target.write_text("".join(f"{_copied(line, names)}\n" for line in lines))
+                    texts = (_copied(line, names, answers=self.answers) for line in lines)
+                    target.write_text("".join(f"{text}\n" for text in texts))
                 else:
                     target.write_text(_plain(path.read_text(), names))
         ran = world.handler(*words.split(), "-c", "config")
@@ -76,8 +78,12 @@ def shown(tmp_path: Path) -> Shown:
     return Shown(tmp_path)
 
 
-def _copied(text: str, names: Mapping[str, str]) -> str:
-    return json.dumps(_alike(json.loads(text), names))
+def _copied(text: str, names: Mapping[str, str], *, answers: bool) -> str:
+    told = json.loads(text)
+    if not answers and "observations" in told:
+        told["observations"] = [one for one in told["observations"] if one["reason"] != "Answering"]
+        told["conditions"] = [one for one in told["conditions"] if one["reason"] != "Answering"]
+    return json.dumps(_alike(told, names))
 
 
 def _alike(value: Any, names: Mapping[str, str], key: str = "") -> Any:
@@ -99,6 +105,8 @@ def _alike(value: Any, names: Mapping[str, str], key: str = "") -> Any:
             return [_alike(part, names) for part in parts]
         case int() if key == "pid":
             return 4711
+        case str() if _INSTANT.fullmatch(value) and key == "expiresAt":
+            return (datetime.now(UTC) + timedelta(seconds=150)).isoformat().replace("+00:00", "Z")
         case str() if _INSTANT.fullmatch(value):
             return (datetime.now(UTC) - timedelta(seconds=150)).isoformat().replace("+00:00", "Z")
         case str():
