@@ -65,8 +65,6 @@ NEEDED = [
 # the same, and what is served without it is right
 WITHOUT_EFFECT = [
     (bound(connector_more="[reserve]\ngpu = 1\n"), "connector/c", "reserve"),
-    (bound('probe = { link = "on" }\n'), "binding/b", "probe.link"),
-    (bound('probe = { readiness = "attempt" }\n'), "binding/b", "probe.readiness"),
     (config("[capacity]\ngpu = 1\n"), "config/handler", "capacity.gpu"),
 ]
 
