@@ -306,6 +306,8 @@ def _refused(error: Mapping[str, Any]) -> Faulted:
     message = str(error.get("message"))
     if message.startswith("there is no chain"):
         return Faulted("chain_not_found", message)
+    if message.startswith("the run cannot begin"):
+        return Faulted("cannot_begin", message)
     return Faulted(
         "unavailable", message, "the controller does not do that now: the door's log has its words"
     )

@@ -56,6 +56,7 @@ _TEXTS: Mapping[str, str] = {
     "model_not_found": "there is no such model: GET /v1/models lists them",
     "no_models": "no model is there to be asked",
     "chain_not_found": "there is no such chain: GET /v1/models lists them",
+    "cannot_begin": "the run of the chain cannot begin: the door's log says why",
     "limit": "too much is asked at once",
     "rate_limit": "the model is asked too often now",
     "auth": "the model's server does not take our credential",

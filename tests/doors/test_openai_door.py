@@ -12,10 +12,11 @@ from typing import Any
 
 import httpx2
 import openai
+import orjson
 import pytest
 from openai import OpenAI
 
-from reconciler.doors import http, openai_serving
+from reconciler.doors import http, openai_app, openai_serving
 from reconciler.doors.openai_app import Door
 from reconciler.doors.openai_asked import Asked
 from reconciler.doors.openai_far import FarError, Known, Piece
@@ -73,6 +74,7 @@ class Stand:
     door: Door
     player: Player
     tokens: Token
+    http: httpx2.Client
 
     def client(self, **more: Any) -> OpenAI:
         usual = {"base_url": self.url, "api_key": self.token, "max_retries": 0, "timeout": 60}
@@ -91,7 +93,18 @@ class Stand:
 
     def post(self, **more: Any) -> httpx2.Response:
         found = {"headers": {"authorization": f"Bearer {self.token}"}, "timeout": 60, **more}
-        return httpx2.post(f"{self.url}/chat/completions", **found)
+        return self.http.post(f"{self.url}/chat/completions", **found)
+
+    def line(self) -> socket.socket:
+        host, port = self.url.removeprefix("http://").removesuffix("/v1").split(":")
+        return socket.create_connection((host, int(port)))
+
+    def head(self, body: bytes) -> bytes:
+        host = self.url.removeprefix("http://").removesuffix("/v1")
+        return (
+            f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\n"
+            f"authorization: Bearer {self.token}\r\ncontent-length: {len(body)}\r\n\r\n"
+        ).encode()
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +125,13 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     thread = threading.Thread(target=run)
     thread.start()
     host, port = listener.getsockname()[:2]
-    try:
-        yield Stand(f"http://{host}:{port}/v1", tokens.make(), door, player, tokens)
-    finally:
-        loop.call_soon_threadsafe(server.leave)
-        thread.join(60)
-        listener.close()
+    with httpx2.Client(verify=False) as plain:  # one, and no store of certificates: both cost a client most
+        try:
+            yield Stand(f"http://{host}:{port}/v1", tokens.make(), door, player, tokens, plain)
+        finally:
+            loop.call_soon_threadsafe(server.leave)
+            thread.join(60)
+            listener.close()
 
 
 def _until(held: Callable[[], bool]) -> None:
@@ -193,7 +207,7 @@ def test_models_and_chains_are_listed_and_found_by_name(stand: Stand) -> None:
         with pytest.raises(openai.NotFoundError) as told:
             client.models.retrieve("gpt-99")
     assert told.value.code == "model_not_found"
-    few = httpx2.get(f"{stand.url}/models?limit=1", headers={"x-api-key": stand.token})
+    few = stand.http.get(f"{stand.url}/models?limit=1", headers={"x-api-key": stand.token})
     assert [one["id"] for one in few.json()["data"]] == ["tiny"]
 
 
@@ -261,17 +275,10 @@ def test_what_fails_later_is_a_frame_of_the_stream(stand: Stand) -> None:
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_client_that_leaves_ends_what_it_asked_for(stand: Stand, streams: bool) -> None:
     player = stand.plays(TextDelta("hel"), Said("hello"), held=True)
-    host, port = stand.url.removeprefix("http://").removesuffix("/v1").split(":")
-    body = (
-        b'{"model":"tiny","messages":[{"role":"user","content":"hi"}],"stream":%s}'
-        % str(streams).lower().encode()
-    )
-    with socket.create_connection((host, int(port))) as line:
-        line.sendall(
-            f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}:{port}\r\n"
-            f"authorization: Bearer {stand.token}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
+    asked = {"model": "tiny", "messages": _HI, "stream": streams}
+    body = orjson.dumps(asked)
+    with stand.line() as line:
+        line.sendall(stand.head(body) + body)
         assert player.begun.wait(30) and not player.left.is_set()
     assert player.left.wait(30)
     _until(lambda: stand.door.busy == 0)
@@ -282,7 +289,7 @@ def test_only_the_token_lets_in_and_the_newest_one_alone(stand: Stand) -> None:
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": stand.token}, {"x-api-key": ""}):
         found = stand.post(json={"model": "tiny", "messages": _HI}, headers=headers)
         assert (found.status_code, found.json()["error"]["type"]) == (401, "auth_error")
-        assert httpx2.get(f"{stand.url}/models", headers=headers).status_code == 401
+        assert stand.http.get(f"{stand.url}/models", headers=headers).status_code == 401
     assert not stand.player.begun.is_set()
     old, stand.token = stand.token, stand.tokens.make()
     with stand.client(api_key=old) as client, pytest.raises(openai.AuthenticationError):
@@ -297,10 +304,10 @@ def test_errors_are_json_for_every_address(stand: Stand) -> None:
         ("GET", "/", 404), ("POST", "/v1/completions", 404), ("GET", "/v1/chat/completions", 405),
         ("POST", "/v1/fim/completions", 404),
     ):  # fmt: skip
-        found = httpx2.request(method, at + path, headers={"x-api-key": stand.token})
+        found = stand.http.request(method, at + path, headers={"x-api-key": stand.token})
         assert (found.status_code, found.headers["content-type"]) == (status, "application/json")
         assert found.json()["error"]["type"] == "invalid_request_error"
-    wrong = httpx2.get(f"{stand.url}/models", headers={"x-api-key": stand.token, "host": "evil.example"})
+    wrong = stand.http.get(f"{stand.url}/models", headers={"x-api-key": stand.token, "host": "evil.example"})
     assert wrong.status_code == 421
 
 
@@ -329,6 +336,35 @@ def test_so_many_answers_at_once_and_no_more(stand: Stand) -> None:
     for one in threads:
         one.join(60)
     assert found == [200] * 16
+
+
+def test_a_stream_without_a_word_shows_that_it_lives(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_app, "_QUIET_S", 0.05)
+    player = stand.plays(Said("hello"), held=True)
+    threading.Timer(0.5, player.hold.set).start()
+    raw = stand.post(json={"messages": _HI, "stream": True})
+    assert ": waiting" in raw.text and '"role":"assistant"' in raw.text.split("\n\n")[0]
+    assert raw.text.endswith("data: [DONE]\n\n")
+
+
+def test_a_client_that_takes_nothing_is_dropped(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_app, "_SEND_S", 0.3)
+    player = stand.plays(*([TextDelta("x" * 65_536)] * 1000), Said("hello"))
+    body = b'{"messages":[{"role":"user","content":"hi"}],"stream":true}'
+    with stand.line() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.sendall(stand.head(body) + body)
+        assert player.begun.wait(30) and player.left.wait(30)
+        _until(lambda: stand.door.busy == 0)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_app, "_BODY_S", 0.2)
+    with stand.line() as line:
+        line.sendall(stand.head(b"x" * 100))
+        line.settimeout(30)
+        assert line.recv(65_536).startswith(b"HTTP/1.1 408 ")
+    _until(lambda: stand.door.busy == 0)
 
 
 def test_a_session_keeps_what_was_said_for_whoever_names_it(stand: Stand) -> None:
