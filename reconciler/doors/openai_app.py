@@ -144,7 +144,7 @@ class Door:
             asked = replace(asked, turn=replace(asked.turn, messages=messages))
         named = asked.turn.model
         head = Head(
-            f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), named or next(iter(known.models), "")
+            f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), named or known.first(asked.turn.messages)
         )
         if not asked.chain:
             if named and named not in known.models:

@@ -19,7 +19,7 @@ from reconciler.doors.openai_asked import CHAIN, CLIENT, Asked, as_history
 from reconciler.doors.openai_said import Faulted, Listed, Said
 from reconciler.model import turnlines
 from reconciler.model.outcome import Usage
-from reconciler.model.turns import Event, TextDelta, ToolCallDelta, ToolUse, Turn
+from reconciler.model.turns import Event, Image, Message, TextDelta, ToolCallDelta, ToolUse, Turn
 
 _MAX_LINE = 64 * 2**20
 _ANSWER_S = 30.0  # for what the controller answers at once
@@ -44,6 +44,13 @@ class Known:
 
     models: tuple[str, ...] = ()
     chains: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    seeing: frozenset[str] = frozenset()  # the models that may be shown pictures
+
+    def first(self, messages: tuple[Message, ...]) -> str:
+        """The model for these messages where none is named: the first that takes them; "" for none."""
+        shows = any(isinstance(part, Image) for one in messages for part in one.parts)
+        fit = [one for one in self.models if not shows or one in self.seeing]
+        return next(iter(fit or self.models), "")
 
     def listed(self) -> tuple[Listed, ...]:
         """All of them under the names of models."""
@@ -73,6 +80,7 @@ class Far:
         return Known(
             tuple(dict.fromkeys(one["model"] for one in models)),
             {name: frozenset(tasks) for name, tasks in found["chains"].items()},
+            frozenset(one["model"] for one in models if one["vision"]),
         )
 
     async def turn(self, turn: Turn) -> AsyncGenerator[Piece, None]:

@@ -43,7 +43,7 @@ class Player:
     async def known(self) -> Known:
         if self.absent:
             raise FarError(Faulted("unavailable", message="no controller answers now"))
-        return Known(("tiny", "large"), {"triage": frozenset({"answer"})})
+        return Known(("tiny", "large"), {"triage": frozenset({"answer"})}, frozenset({"large"}))
 
     async def turn(self, turn: Turn) -> AsyncGenerator[Piece, None]:
         self.turns.append(turn)
@@ -237,10 +237,14 @@ def test_c46_pictures_without_eyes_are_an_error_of_their_own(stand: Stand) -> No
     stand.plays(Faulted("no_vision_model"))
     shown: Any = [{"role": "user", "content": [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}]}]  # fmt: skip
-    with stand.client() as client, pytest.raises(openai.BadRequestError) as told:
-        client.chat.completions.create(model="tiny", messages=shown)
-    assert told.value.code == "no_vision_model"
-    assert isinstance(stand.player.turns[0].messages[0].parts[0], Image)
+    with stand.client() as client:
+        with pytest.raises(openai.BadRequestError) as told:
+            client.chat.completions.create(model="tiny", messages=shown)
+        assert told.value.code == "no_vision_model"
+        assert isinstance(stand.player.turns[0].messages[0].parts[0], Image)
+        stand.plays(Said("a lake"))
+        assert client.chat.completions.create(model="default", messages=shown).model == "large"
+    assert stand.player.turns[0].model == "large"
 
 
 def test_nothing_is_tried_again_by_a_client_that_would(stand: Stand) -> None:

@@ -112,7 +112,7 @@ def _talking(models: Played, *agents: str) -> Mapping[str, rpc.Method]:
 
 def test_models_and_chains_are_known_with_the_tasks_that_may_be_last(tmp_path: Path) -> None:
     known = _with(tmp_path, _talking(Played()), lambda far: far.known())
-    assert known == Known(("tiny", "large"), {"triage": frozenset({"answer"})})
+    assert known == Known(("tiny", "large"), {"triage": frozenset({"answer"})}, frozenset({"large"}))
     assert [one.id for one in known.listed()] == ["tiny", "large", "chain:triage"]
 
 
@@ -303,3 +303,26 @@ def test_who_stops_listening_cancels_the_run(tmp_path: Path) -> None:
         await asyncio.wait_for(runs.cancelled.wait(), 30)
 
     _with(tmp_path, runs.table(), leave)
+
+
+def test_a_controller_that_dies_midway_ends_the_answer_with_its_own_word(tmp_path: Path) -> None:
+    lines = [b'{"method":"notifications/progress","params":{"id":1,"event":{"kind":"text","text":"hel"}}}\n']
+
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(lines[0])
+        await writer.drain()
+        writer.close()
+
+    async def go() -> None:
+        server = await asyncio.start_unix_server(die, tmp_path / "c.sock")
+        try:
+            found = await _pieces(Far(str(tmp_path / "c.sock"), "", 30).turn(_HI))
+            assert found == [TextDelta("hel"), Faulted("unavailable", message="no controller answers now")]
+            lines[0] = b"garbage\n"
+            found = await _pieces(Far(str(tmp_path / "c.sock"), "", 30).turn(_HI))
+            assert found == [Faulted("unavailable", message="no controller answers now")]
+        finally:
+            server.close()
+
+    asyncio.run(go())
