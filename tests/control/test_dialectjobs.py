@@ -84,7 +84,7 @@ class Studio:
         return await asyncio.wait_for(heard, 30)
 
     async def until(self, handle: str, state: str) -> JobSeen:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(90):
             while (seen := await self.ask("status", job=handle)).state != state:
                 await asyncio.sleep(0.02)
         found: JobSeen = seen
@@ -123,7 +123,7 @@ def test_a_film_is_submitted_once_and_collected_by_whoever_comes_later(tmp_path:
         async def begin(studio: Studio) -> None:
             seen = await studio.ask("job", text="a lake")
             handles.append(seen.handle)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 while newest(tmp_path).state is not State.RUNNING:
                     await asyncio.sleep(0.02)
 

@@ -148,6 +148,8 @@ def test_how_it_ended_is_kept_as_far_as_it_is_proved(
         far.manner = ""
     newest = max(attempts(place, "image_gen_create"), key=lambda one: one.id)
     assert (newest.state, newest.transmissions, len(far.received)) == (state, 1, 1)
+    answer = called(place, "image_gen_create", prompt="a lake", output=f"{manner}.png")
+    assert answer["width"] == 1  # so that it counts as ready again
 
 
 def test_a_controller_that_dies_after_it_sent_knows_that_it_does_not_know(place: House, far: Vendor) -> None:
