@@ -7,7 +7,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-runs flows-sandbox flows-vendors canary golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-models flows-runs flows-sandbox flows-vendors canary golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ thorough: setup  ## all tests with seven times the examples, orders and kills: f
 
 flows-catalog: setup  ## every connector of the catalogue that needs no key: interface × connector × cases (installs engines)
 	$(PY) -m pytest -q -s -p no:randomly tests/catalog/matrix.py
+
+flows-models: setup  ## a real llama.cpp (tiny weights, forced labels) decides where a chain goes (installs xllamacpp)
+	$(PY) -m pytest -q -p no:randomly tests/catalog/real_models.py
 
 flows-runs: setup  ## runs of chains whose controller is killed after each answer and at odd moments: effects count
 	$(PY) -m tests.kit.killedruns
