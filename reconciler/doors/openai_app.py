@@ -37,7 +37,9 @@ _AT_ONCE = 16  # answers
 _SEND_S = 30.0  # for one piece to be taken
 _QUIET_S = 10.0  # until a stream that has no word yet begins all the same; and between two signs of life
 _AHEAD = 256  # pieces that wait for a slow client
+_LAST_S = 1.0  # for the last word when the door ends
 _SESSION = "x-session-id"
+_ENDS = Faulted("unavailable", message="the door ends")
 
 
 class Answering(Protocol):
@@ -186,6 +188,7 @@ async def _no_page(request: Request, error: Exception) -> Response:
 
 
 async def _broke(request: Request, error: Exception) -> Response:
+    _LOG.error("%s %s broke", request.method, request.url.path, exc_info=error)
     return refused(
         Faulted("internal_error", message="the door met a fault of its own; its log has the details")
     )
@@ -229,6 +232,16 @@ class _Answer(Response):
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 await work
+        except TimeoutError:
+            _LOG.info("a client took nothing for %g s", _SEND_S)
+            raise
+        except asyncio.CancelledError:  # the door ends: say so, where it can still be heard
+            pump.cancel()
+            while not pieces.empty():
+                pieces.get_nowait()
+            pieces.put_nowait(_ENDS)
+            await asyncio.wait((work,), timeout=_LAST_S)
+            raise
         finally:
             door.busy -= 1
             if way.kept is not None:

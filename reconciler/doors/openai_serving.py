@@ -129,8 +129,8 @@ async def _served(app: ASGIApp, listener: socket.socket) -> None:
     await made.serve(sockets=[listener])
 
 
-def server(app: ASGIApp) -> "Server":
-    """One that serves it until ``leave``."""
+def server(app: ASGIApp, grace_s: int = _GRACE_S) -> "Server":
+    """One that serves it until ``leave``; ``grace_s`` is for answers that are under way then."""
     return Server(
         uvicorn.Config(
             app,
@@ -144,7 +144,7 @@ def server(app: ASGIApp) -> "Server":
             proxy_headers=False,
             limit_concurrency=_CONNECTIONS,
             timeout_keep_alive=5,
-            timeout_graceful_shutdown=_GRACE_S,
+            timeout_graceful_shutdown=grace_s,
             h11_max_incomplete_event_size=8192,
         )
     )
@@ -157,6 +157,12 @@ class Server(uvicorn.Server):
         """End it."""
         self.force_exit = self.should_exit
         self.should_exit = True
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve, and let answers that were broken off say so."""
+        await super().serve(sockets)
+        if tasks := set(self.server_state.tasks):
+            await asyncio.wait(tasks, timeout=_GRACE_S)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -399,6 +399,31 @@ def test_without_a_controller_it_says_so(stand: Stand) -> None:
     assert (found.status_code, found.json()["error"]["message"]) == (503, "no controller answers now")
 
 
+def test_a_door_that_ends_says_so_to_whoever_still_listens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("CRITICAL", "uvicorn.error")
+    player = Player([TextDelta("hel"), Said("hello")])
+    listener = openai_serving.listening("127.0.0.1:0")
+    server = openai_serving.server(Door(player, lambda token: True).application(), grace_s=0)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+    thread.start()
+    asked = {"messages": _HI, "stream": True}
+    host, port = listener.getsockname()[:2]
+    heard = b""
+    url = f"http://{host}:{port}/v1/chat/completions"
+    with (
+        httpx2.Client(verify=False, headers={"x-api-key": "any"}, timeout=60) as client,
+        client.stream("POST", url, json=asked) as told,
+    ):
+        for piece in told.iter_raw():
+            heard += piece
+            server.should_exit = b"hel" in heard
+    thread.join(60)
+    listener.close()
+    assert player.left.is_set() and b'"message":"the door ends"' in heard and b"[DONE]" not in heard
+
+
 def test_the_file_of_a_token_has_its_digest_alone_and_is_its_owner_s(tmp_path: Path) -> None:
     token = Token(tmp_path / "state", "clerk")
     assert not token.exists() and not token.allows("") and not token.revoke()
