@@ -87,7 +87,7 @@ def prepared(new: Attempt, now: float) -> Attempt:
         checks=0,
         parked=False,
         entered={_P: now},
-        next_check_at=now + FIRST_CHECK_S,
+        next_check_at=now + FIRST_CHECK_S if new.lease_until > now else now,  # nobody holds it: at once
     )
 
 

@@ -62,10 +62,13 @@ def opened(path: Path) -> Parcel:
         head = _mapping(paper.readline(_MOST_HEAD))
         at = paper.tell()
     files = {}
-    for name, size in head["files"]:
-        files[name] = (at, size)
-        at += size
-    return Parcel(path, head["said"], files)
+    try:
+        for name, size in head["files"]:
+            files[str(name)] = (at, int(size))
+            at += int(size)
+        return Parcel(path, dict(head["said"]), files)
+    except (KeyError, TypeError, ValueError):
+        raise BrokenError("the paper is no parcel") from None
 
 
 def exactly(source: BinaryIO, size: int) -> Iterator[bytes]:

@@ -58,6 +58,7 @@ class _Run:
     agent: str
     told: asyncio.Event
     number: int = 0
+    most_bytes: int = 0  # of its result, files and all
     lane: Lane | None = None
     done_part: float | None = None
     reply: Reply | None = None
@@ -147,12 +148,15 @@ class Executor:
         recipe = self._recipe(intent.route.instance)
         if recipe is None:
             raise CannotDraftError("unavailable", "the binding is being put in place")
-        most = intent.route.contract.spec.limits.max_output_bytes
+        limits = intent.route.contract.spec.limits
+        outputs = sum(one.output for one in intent.tool.files)
+        longest = int(limits.max_output_bytes * _LINE_FACTOR) + _LINE_ROOM
         said = {
             "recipe": recipe.as_json(),
             "tool": intent.tool.name,
             "arguments": {**intent.arguments, **intent.handed},
-            "longest": int(most * _LINE_FACTOR) + _LINE_ROOM,
+            "longest": longest,
+            "most": longest + outputs * limits.max_file_bytes,
         }
         inputs = {
             blob: (size, _pieces(self._jobs.staged(blob)))
@@ -175,9 +179,10 @@ class Executor:
 
     def far_end(self, one: Attempt) -> FarEnd | None:
         """Everything about a process of ours can be known."""
-        return FarEnd(
-            frozenset(("job-id", "key")), absence_is_proof=True, can_cancel=True, max_result_bytes=2**40
-        )
+        run = self._runs.get(_unit(one))
+        most = run.most_bytes if run is not None else 0
+        ways: frozenset[By] = frozenset(("job-id", "key"))
+        return FarEnd(ways, absence_is_proof=True, can_cancel=True, max_result_bytes=most)
 
     async def permit(self, one: Attempt) -> str:
         """Nothing leaves this machine by it; what a connector sends the gate asks about."""
@@ -250,6 +255,7 @@ class Executor:
             run.lane = await self._lane(name)
             await asyncio.to_thread(_fill, run.lane.inbox, parcel)
             said = parcel.said
+            run.most_bytes = said["most"]
             run.number = run.lane.send(said["tool"], said["arguments"], run, said["longest"])
         except BaseException:
             await asyncio.shield(self._ended(name))

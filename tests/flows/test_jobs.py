@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         made.write("agents/clerk.toml", AGENT.format(scope=made.inbox, access="write"))
         made.write("agents/maid.toml", AGENT.format(scope=made.inbox, access="create"))
         shutil.copy(FILMS / "clip.mp4", made.inbox)
+        hour = ("-f", "lavfi", "-i", "color=s=320x180:r=1:d=3600", "-c:v", "libx264", "-preset", "ultrafast")
+        subprocess.run(["ffmpeg", "-v", "error", *hour, str(made.inbox / "hour.mp4")], check=True)
         made.start()
         made.handler("apply", "--wait")
         yield made
@@ -63,10 +66,9 @@ def attempts(made: House) -> list[Attempt]:
 
 
 def long_film(made: House) -> str:
-    """A job that takes minutes: a picture a day long."""
-    job: str = call(
-        made, "submit", path="clip.mp4", output="long.webm", format="webm", width=3840, quality="high"
-    )["job"]
+    """A job that takes minutes: an hour of nothing, sixty times a second."""
+    wish = {"path": "hour.mp4", "output": "long.webm", "format": "webm", "framesPerSecond": 60}
+    job: str = call(made, "submit", **wish)["job"]
     return job
 
 
@@ -141,6 +143,18 @@ def test_a_killed_controller_loses_no_job_and_leaves_none_running(place: House) 
     assert attempts(place)[0].ended.effect == "none"
     assert call(place, "result", job=done)["width"] == 160  # a later session has the one that was done
     assert (place.inbox / "before.png").exists()
+
+
+def test_a_connector_that_dies_fails_its_job_and_nothing_happened(place: House) -> None:
+    job = long_film(place)
+    wait_for(lambda: bool(programs(place)), "it runs")
+    for pid in programs(place):
+        parent = int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(parent, signal.SIGKILL)
+    wait_for(lambda: state(place, job) == "failed", "it is told")
+    assert not programs(place)
+    assert call(place, "result", job=job)["error"] == "unavailable"
+    assert (attempts(place)[0].ended.code, attempts(place)[0].ended.effect) == ("unavailable", "none")
 
 
 def test_more_jobs_than_a_binding_takes_are_refused(place: House) -> None:
