@@ -99,7 +99,7 @@ def test_a_picture_is_made_paid_for_once_and_kept(place: House, far: Vendor) -> 
     assert (place.inbox / "a.png").read_bytes() == vendors.PNG
     (sent,) = far.received
     assert (sent.headers["authorization"], sent.fields["size"]) == (f"Bearer {KEY}", "1024x1536")
-    (one,) = attempts(place, "image_gen_create")
+    one = max(attempts(place, "image_gen_create"), key=lambda one: one.id)
     assert (one.state, one.grade, one.effect, one.transmissions) == (State.SUCCEEDED, "wire", "paid", 1)
     assert (one.request.destination, one.execution.profile) == (far.base[:-3], "here-pictures@1")
     assert one.request.wire_digest.startswith("sha256:")

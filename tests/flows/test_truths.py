@@ -4,6 +4,7 @@ models do to a binding, and what a person is shown.
 
 import json
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -28,6 +29,9 @@ llm = "chat"
 """
 
 
+_TURNS = count(600)
+
+
 @pytest.fixture(scope="module")
 def far() -> Iterator[Vendor]:
     with vendor() as made:
@@ -36,7 +40,7 @@ def far() -> Iterator[Vendor]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[House]:
+def shared(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[House]:
     with house(tmp_path_factory.mktemp("truths")) as made:
         made.write("handler.toml", 'apiVersion = "handler.config/v1"\n')
         made.write("bindings/chat.toml", BINDING.format(base=far.base, models='["small"]'))
@@ -44,6 +48,17 @@ def place(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[Hou
         made.start()
         made.handler("apply", "--wait")
         yield made
+
+
+@pytest.fixture
+def place(shared: House, far: Vendor) -> House:
+    """As at the start, whichever test went before: another instance, of which no call was heard."""
+    far.manner = ""
+    anew = f"[instance]\nidleStopSeconds = {next(_TURNS)}\n"
+    shared.write("bindings/chat.toml", BINDING.format(base=far.base, models='["small"]') + anew)
+    shared.handler("apply", "--wait")
+    wait_for(lambda: "readiness" not in truths(shared), "what was known of the last one is forgotten")
+    return shared
 
 
 def call(made: House) -> dict[str, Any]:
