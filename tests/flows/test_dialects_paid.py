@@ -24,6 +24,7 @@ scope = [{{ path = "{inbox}", access = "write" }}]
 image-gen = "pictures"
 tts = "voice"
 transcribe = "words"
+video-gen = "films"
 """
 OURS = {
     "pictures": ("image-openai", "openai-images.gpt-image-2"),
@@ -62,6 +63,11 @@ def place(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[Hou
                 f'apiVersion = "handler.binding/v1"\nconnector = "here-{name}"\n'
                 f'secrets.api_key = {{ file = "{key}" }}\n[settings]\nbaseUrl = "{far.base}"\n',
             )
+        made.write(
+            "bindings/films.toml",
+            'apiVersion = "handler.binding/v1"\nconnector = "video-vllm"\nmodels = ["m-1"]\n'
+            f'[settings]\nbaseUrl = "{far.base}"\n',
+        )
         made.write("agents/clerk.toml", AGENT.format(inbox=made.inbox))
         made.start()
         made.handler("apply", "--wait")
@@ -119,6 +125,29 @@ def test_sounds_become_words_and_words_sounds(place: House, far: Vendor) -> None
     assert (name, data) == ("a.wav", vendors.WAV)
     called(place, "transcribe_audio_to_file", path="a.wav", output="a.vtt")
     assert (place.inbox / "a.vtt").read_text().startswith("WEBVTT\n")
+
+
+def test_a_film_is_made_while_the_controller_is_killed_and_comes_to_whoever_asks(
+    place: House, far: Vendor
+) -> None:
+    far.received.clear()
+    job = called(place, "video_gen_submit", prompt="a lake", output="a.mp4", shape="square")["job"]
+    wait_for(
+        lambda: any(one.provider.job_id for one in attempts(place, "video_gen_submit")), "its id is kept"
+    )
+    place.kill()
+    place.start()
+    place.handler("apply", "--wait")
+    (film,) = far.jobs.values()
+    film["status"] = "completed"
+
+    def done() -> bool:
+        return bool(called(place, "video_gen_status", job=job)["state"] == "succeeded")
+
+    wait_for(done, "the film is made")
+    assert called(place, "video_gen_result", job=job) == {"bytes": len(vendors.MP4)}
+    assert (place.inbox / "a.mp4").read_bytes() == vendors.MP4
+    assert len([one for one in far.received if one.method == "POST"]) == 1
 
 
 def test_what_a_profile_does_not_state_is_neither_sent_nor_kept(place: House, far: Vendor) -> None:

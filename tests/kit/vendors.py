@@ -324,7 +324,7 @@ class Vendor:
         if rest == ["content"]:
             if job["status"] != "completed":
                 return _refusal(409)
-            if query["variant"] == ["thumbnail"]:
+            if query.get("variant") == ["thumbnail"]:
                 return Answer(body=PNG, kind="image/png")
             return Answer(body=MP4, kind="application/octet-stream")
         if self.manner == "fails-once":
