@@ -84,7 +84,7 @@ class RunFace:
         or for another state than ``state``; how the run stands; and its ``output`` once nothing more comes.
         """
         run, after = str(params.get("run") or ""), str(params.get("after") or "")
-        until = time.monotonic() + min(float(params.get("waitSeconds") or 0), _LONGEST_WAIT_S)
+        until = time.monotonic() + min(_seconds(params.get("waitSeconds")), _LONGEST_WAIT_S)
         state = str(params.get("state") or "")
         while True:
             left = until - time.monotonic()
@@ -235,10 +235,18 @@ class RunFace:
         )
 
 
+def _seconds(given: Any) -> float:
+    if given is None:
+        return 0.0
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise Refused("waitSeconds is a number")
+    return float(given)
+
+
 def _alone(model: str, params: Mapping[str, Any]) -> Chain:
     """A model without a chain: one task that asks it."""
     config: dict[str, Any] = {"model": model, "pass_clients_tools": True}
-    if params.get("maxTokens"):
+    if params.get("maxTokens") is not None:
         config["max_tokens"] = params["maxTokens"]
     if params.get("think"):
         config["think"] = str(params["think"])

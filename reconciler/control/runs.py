@@ -88,6 +88,7 @@ class Runs:
         self.live: dict[str, Live] = {}
         self.ready = asyncio.Event()  # sessions of before are open again, and there are routes
         self._now = now
+        self._turn = asyncio.Lock()
         self._epoch = secrets.token_hex(4)
 
     # begin and end
@@ -122,11 +123,19 @@ class Runs:
         head = Head(run_id, wish.chain, wish.agent, self._now(), scripted=scripted)
         run = _resumed(wish.begun, [])
         head = replace(head, session=await self._session(head))
-        await asyncio.to_thread(self.files.begin, head, wish.begun)
+        try:
+            await asyncio.to_thread(self.files.begin, head, wish.begun)
+        except OSError:
+            await self.rooms.keeper.close(head.session)
+            raise
         return self._going(head, run, wish.begun)
 
     async def resume(self, run: str) -> Live:
         """Go on with a run that is on the disk. Raises ``Unrunnable``, OSError."""
+        async with self._turn:  # two that resume the same run would both carry it out
+            return await self._resume(run)
+
+    async def _resume(self, run: str) -> Live:
         head = await asyncio.to_thread(self.files.head, run)
         if head is None:
             raise Unrunnable(f"there is no run {run[:40]!r}: 'handler runs list' lists them")
@@ -151,6 +160,10 @@ class Runs:
 
     async def cancel(self, run: str) -> Head:
         """End a run; what it began that has an effect goes on. Raises ``Unrunnable``, OSError."""
+        async with self._turn:
+            return await self._cancel(run)
+
+    async def _cancel(self, run: str) -> Head:
         head = await asyncio.to_thread(self.files.head, run)
         if head is None:
             raise Unrunnable(f"there is no run {run[:40]!r}: 'handler runs list' lists them")

@@ -157,7 +157,7 @@ def test_a_controller_killed_during_an_approved_call_does_not_make_it_again(
     box.holds = True
     begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("killed"))
     (question,) = waited(made)
-    made.handler("approve", question["id"])
+    ask(made, "approve", id=question["id"], agreed=True)
     wait_for(lambda: "killed" in mails(box), "the message came")
     made.kill()
     box.holds = False
@@ -172,13 +172,66 @@ def test_a_policy_of_approvals_says_which_calls_need_nobody(place: tuple[House, 
     made, box = place
     rules = '[[rules]]\ntools = "send-email"\naction = "allow"\n'
     made.write("policies/approval.toml", f'apiVersion = "handler.approval-policy/v1"\n{rules}')
-    made.handler("apply", "--wait")
+    ask(made, "apply", wait=True, timeoutSeconds=60)
     begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("by policy"))
     done = finished(made, begun["id"])
     assert (done["run"]["state"], waiting(made)) == ("completed", [])
     assert mails(box).count("by policy") == 1
     (made.config / "policies/approval.toml").unlink()
-    made.handler("apply", "--wait")
+    ask(made, "apply", wait=True, timeoutSeconds=60)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"chain": "nope"}, {"chain": 7}, {}, {"chain": "loop", "agent": "nobody"}, {"chain": "../loop"},
+        {"chain": "loop", "vars": ["a"]}, {"chain": "loop", "vars": "ab"},
+        {"chain": "loop", "inputType": "x"},
+        {"chain": "loop", "input": [], "inputType": "chat_history"}, {"chain": "loop", "allowlist": 5},
+        {"chain": "loop", "input": {"messages": [{"role": "nobody"}]}, "inputType": "chat_history"},
+        {"chain": "loop", "input": "x", "inputType": "int"}, {"chain": "loop", "temperature": "hot"},
+        {"chain": "loop", "clientTools": [1]}, {"chain": "loop", "clientTools": {"a": 1}},
+        {"chain": "loop", "script": {}}, {"chain": "loop", "script": [{"tools": [{}]}]},
+        {"chain": "loop", "script": [{"txt": ""}]}, {"chain": "loop", "script": [{"fail": "oddly"}]},
+        {"chain": "loop", "script": [{"delaySeconds": -1}]}, {"chain": "loop", "script": [{"tools": 1}]},
+        {"model": "m", "maxTokens": -1}, {"model": "m", "maxTokens": {}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_begin_is_refused_in_words(
+    place: tuple[House, mailserver.Mailbox], odd: dict[str, Any]
+) -> None:
+    before = list((place[0].state / "runs").glob("*"))
+    with pytest.raises(lines.Fault) as told:
+        ask(place[0], "chain.run", **odd)
+    assert told.value.code == -31000, told.value
+    assert list((place[0].state / "runs").glob("*")) == before
+
+
+def test_what_is_not_granted_any_more_is_refused_though_a_person_agreed(
+    place: tuple[House, mailserver.Mailbox],
+) -> None:
+    made, box = place
+    begun = ask(made, "chain.run", chain="loop", input="mail it", script=mail_script("ungranted"))
+    (question,) = waited(made)
+    whole = (made.config / "agents/clerk.toml").read_text()
+    made.write("agents/clerk.toml", whole.replace('send-email = "mail"\n', ""))
+    ask(made, "apply", wait=True, timeoutSeconds=60)
+    ask(made, "approve", id=question["id"], agreed=True)
+    done = finished(made, begun["id"])
+    assert [one["error"] for one in done["told"] if one["kind"] == "tool_call"] == ["refused"]
+    assert "ungranted" not in mails(box)
+    made.write("agents/clerk.toml", whole)
+    ask(made, "apply", wait=True, timeoutSeconds=60)
+
+
+def test_what_is_no_run_is_said(place: tuple[House, mailserver.Mailbox]) -> None:
+    for method in ("run.follow", "run.show", "run.cancel", "run.resume", "run.stream"):
+        for run in ("", "..", "../../etc", "ffffffffffff", 5):
+            with pytest.raises(lines.Fault, match="there is no run"):
+                ask(place[0], method, run=run)
+    with pytest.raises(lines.Fault, match="is a number"):
+        ask(place[0], "run.follow", run="x", waitSeconds="long")
 
 
 def test_what_a_person_denies_is_not_done(place: tuple[House, mailserver.Mailbox]) -> None:
