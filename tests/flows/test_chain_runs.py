@@ -227,7 +227,7 @@ def test_what_is_not_granted_any_more_is_refused_though_a_person_agreed(
 
 def test_what_is_no_run_is_said(place: tuple[House, mailserver.Mailbox]) -> None:
     for method in ("run.follow", "run.show", "run.cancel", "run.resume", "run.stream"):
-        for run in ("", "..", "../../etc", "ffffffffffff", 5):
+        for run in ("", "..", "../../etc", "zzzzzzzzzzzz", ["x"]):
             with pytest.raises(lines.Fault, match="there is no run"):
                 ask(place[0], method, run=run)
     with pytest.raises(lines.Fault, match="is a number"):
