@@ -27,7 +27,7 @@ from reconciler.admission.admit import Admission
 from reconciler.builtin.lane import BuiltinLane
 from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
-from reconciler.control import caserun, executing, looking, proving, troubles
+from reconciler.control import caserun, executing, looking, proving, spoken, troubles
 from reconciler.control.caserun import Asking, CaseRunner, Suite
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.effects import LedgerEffects
@@ -104,6 +104,8 @@ def exam(admission: Admission, binding: str) -> Exam:
         raise Unfit(f"{ref} cannot run in this release: not built: {', '.join(lacking)}")
     if form.spec.cassette is not None and form.spec.cassette.mode == "replay":
         raise Unfit(f"{form.ref} plays a cassette back: what it answers proves nothing of {ref}")
+    if connector.spec.runtime == spoken.RUNTIME:
+        raise Unfit(f"{ref} has no code to examine, and profiles are not examined yet: a call shows it")
     found, sources = [], {}
     for version in connector.spec.implements:
         suite = caserun.suite_of(admission, version, form.spec)
