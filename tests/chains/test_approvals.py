@@ -270,7 +270,9 @@ def test_no_line_breaks_the_reader(text: str) -> None:
 
 def test_the_policy_of_the_docs_is_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "approvals.md").read_text()
-    read = policy(tomli.loads(page.partition("```toml\n")[2].partition("```")[0]))
+    written = tomli.loads(page.partition("```toml\n")[2].partition("```")[0])
+    assert written.pop("apiVersion") == "handler.approval-policy/v1"  # the file's, not the policy's
+    read = policy(written)
     said = [
         approvals.decided(read, provider, tool, {"command": command})
         for provider, tool, command in (
