@@ -22,7 +22,8 @@ from reconciler.control import atomic
 
 FOLDER = "runs"
 _ID = re.compile(r"[0-9a-z]{8,24}")
-_MOST_KEPT = 500  # runs that are over; the oldest go first
+_MOST_KEPT = 500  # runs that are over; those that ended first go first
+_LATEST = 253_402_300_800.0  # seconds since 1970: the year 9999 is over
 State = Literal["running", "waiting_approval", "stopped", "completed", "failed", "cancelled"]
 OVER = ("completed", "failed", "cancelled")
 
@@ -162,7 +163,8 @@ class RunFiles:
         found = []
         with suppress(OSError, ValueError):
             for line in (self.path(run) / "events.jsonl").read_bytes().splitlines()[after:]:
-                found.append(orjson.loads(line))
+                event = orjson.loads(line)
+                found += [event] if isinstance(event, dict) else []
         return found
 
     def output(self, run: str) -> dict[str, Any] | None:
@@ -174,7 +176,7 @@ class RunFiles:
         return found if isinstance(found, dict) else None
 
     def _prune(self) -> None:
-        over = [one for one in self.heads() if one.is_over]
+        over = sorted((one for one in self.heads() if one.is_over), key=lambda one: -one.ended)
         for one in over[_MOST_KEPT:]:
             shutil.rmtree(self.path(one.id), ignore_errors=True)
 
@@ -186,4 +188,19 @@ def _head(path: Path) -> Head | None:
         head = Head(**{key: value for key, value in stored.items() if key in known})
     except (OSError, ValueError, TypeError, AttributeError):
         return None
-    return head if head.state in get_args(State) and head.id == path.parent.name else None
+    return head if head.id == path.parent.name and _is_whole(head) else None
+
+
+def _is_whole(head: Head) -> bool:
+    """Whether a file's values are what this program writes: by one of another kind nothing could be told."""
+    texts: tuple[object, ...] = (
+        head.chain, head.agent, head.session, head.waits_for, head.code, head.message, head.task
+    )  # fmt: skip
+    times: tuple[object, ...] = (head.at, head.ended)
+    return (
+        head.state in get_args(State)
+        and all(isinstance(text, str) for text in texts)
+        and all(type(at) in (int, float) and 0 <= at < _LATEST for at in times)  # type: ignore[operator]
+        and type(head.scripted) is bool
+        and type(head.steps) is int
+    )

@@ -46,6 +46,7 @@ from reconciler.router.server import Pinned, Router
 _LOG = logging.getLogger("handler.runs")
 BUILT_IN = "built-in"  # a run's word for its policy where the one that there is, is refused
 _KEEP_S = 3600.0  # so often sessions of runs are kept from ending for a day without a call
+_LONGEST_WHY = 300  # characters of a fault that is kept
 MOST_LIVE = 200  # runs at once, those that wait included
 
 
@@ -88,7 +89,7 @@ class Runs:
         self.live: dict[str, Live] = {}
         self.ready = asyncio.Event()  # sessions of before are open again, and there are routes
         self._now = now
-        self._turn = asyncio.Lock()
+        self._turn = asyncio.Lock()  # of two that resume one run, the second finds it going
         self._epoch = secrets.token_hex(4)
 
     # begin and end
@@ -102,6 +103,7 @@ class Runs:
                     await self.resume(head.id)
                 except (Unrunnable, OSError) as fault:
                     _LOG.warning("run %s is not resumed: %s", head.id, fault)
+                    await self._left(head.id, str(fault))
         while True:
             await asyncio.sleep(_KEEP_S)
             for live in self.live.values():
@@ -132,58 +134,80 @@ class Runs:
 
     async def resume(self, run: str) -> Live:
         """Go on with a run that is on the disk. Raises ``Unrunnable``, OSError."""
-        async with self._turn:  # two that resume the same run would both carry it out
-            return await self._resume(run)
+        async with self._turn:
+            head = await self._idle(run)
+            if isinstance(head, Live):
+                return head
+            begun, resumed = await self._read(head)
+            head = replace(head, state="running", waits_for="", message="", session=await self._session(head))
+            await asyncio.to_thread(self.files.put, head)
+            told = [one.to_json() for one in resumed.events]
+            await asyncio.to_thread(lambda: self.files.tell(head.id, told, anew=True))
+            return self._going(head, resumed, begun)
 
-    async def _resume(self, run: str) -> Live:
-        head = await asyncio.to_thread(self.files.head, run)
+    async def _idle(self, run: str) -> Head | Live:
+        """A run that is not over: as it goes, or how it stands where nobody carries it on."""
+        head = None
+        for _ in range(2):  # one that went when it was read may have ended since: then it is read again
+            head = await asyncio.to_thread(self.files.head, run)
+            if head is not None and (live := self.live.get(head.id)) is not None:
+                return live
         if head is None:
             raise Unrunnable(f"there is no run {run[:40]!r}: 'handler runs list' lists them")
-        if (live := self.live.get(head.id)) is not None:
-            return live
         if head.is_over:
             raise Unrunnable(f"run {head.id} is over: it {head.state}")
+        return head
+
+    async def _read(self, head: Head) -> tuple[dict[str, Any], Run]:
+        """What a run began with, and where its answers led it; one that cannot be read has failed."""
         try:
             begun = await asyncio.to_thread(self.files.begun, head.id)
             answers = await asyncio.to_thread(self.files.answers, head.id)
-            resumed = _resumed(begun, answers)
-        except (ValueError, KeyError, TypeError) as fault:
-            ended = replace(head, state="failed", ended=self._now(), code="not_resumable", message=str(fault))
+            return begun, _resumed(begun, answers)
+        except Exception as fault:
+            if isinstance(fault, OSError) and not isinstance(fault, FileNotFoundError):
+                raise  # the disk, which may come back
+            why = (
+                str(fault)
+                if isinstance(fault, ValueError)
+                else f"its files are not what a run leaves: {fault!r}"
+            )
+            ended = replace(
+                head, state="failed", ended=self._now(), code="not_resumable", message=why[:_LONGEST_WHY]
+            )
             await asyncio.to_thread(self.files.finish, ended, None)
-            raise Unrunnable(f"run {head.id} cannot go on: {fault}") from None
-        head = replace(head, state="running", waits_for="", session=await self._session(head))
-        await asyncio.to_thread(self.files.put, head)
-        live = self._going(head, resumed, begun)
-        told = [one.to_json() for one in resumed.events]
-        await asyncio.to_thread(lambda: self.files.tell(head.id, told, anew=True))
-        return live
+            raise Unrunnable(f"run {head.id} cannot go on: {ended.message}") from None
+
+    async def _left(self, run: str, why: str) -> None:
+        """Say of a run that nobody carries on that it stands still, where it is not over."""
+        with suppress(Unrunnable, OSError):
+            head = await self._idle(run)
+            if isinstance(head, Head):
+                await asyncio.to_thread(self.files.put, replace(head, state="stopped", message=why))
 
     async def cancel(self, run: str) -> Head:
         """End a run; what it began that has an effect goes on. Raises ``Unrunnable``, OSError."""
         async with self._turn:
-            return await self._cancel(run)
-
-    async def _cancel(self, run: str) -> Head:
-        head = await asyncio.to_thread(self.files.head, run)
-        if head is None:
-            raise Unrunnable(f"there is no run {run[:40]!r}: 'handler runs list' lists them")
-        live = self.live.get(head.id)
-        if live is None:
-            if head.is_over:
-                raise Unrunnable(f"run {head.id} is over: it {head.state}")
-            head = replace(head, state="cancelled", ended=self._now(), code="cancelled")
-            await asyncio.to_thread(self.files.finish, head, None)
-            await self.rooms.keeper.close(head.session)
-            return head
+            live = await self._idle(run)
+            if isinstance(live, Head):
+                self._withdrawn(live.waits_for)
+                head = replace(live, state="cancelled", ended=self._now(), waits_for="", code="cancelled")
+                await asyncio.to_thread(self.files.finish, head, None)
+                await self.rooms.keeper.close(head.session)
+                return head
         live.cancel()
         if live.carrying is not None:
             live.carrying.cancel()
-        if live.head.waits_for:
-            with suppress(approvals.Refused):
-                self.rooms.approvals().answer(live.head.waits_for, "its run was cancelled", agreed=False)
+        self._withdrawn(live.head.waits_for)
         if live.task is not None:
             await asyncio.wait([live.task], timeout=5)
         return live.head
+
+    def _withdrawn(self, question: str) -> None:
+        """Answer a question of a run that is cancelled: nobody waits for it any more."""
+        if question:
+            with suppress(approvals.Refused, OSError):
+                self.rooms.approvals().answer(question, "its run was cancelled", agreed=False)
 
     async def _session(self, head: Head) -> str:
         """The session that a run calls in: its own of before, where that is still open, or a new one."""

@@ -1,5 +1,6 @@
 """Runs on the disk: what a killed writer leaves, what is no run, what a full disk does, what is kept."""
 
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,3 +111,46 @@ def test_a_follower_hears_each_thing_once_and_in_order() -> None:
     late, _ = live.since("")
     assert int(late[0]["content"]) == 5000  # what is too old is held no more
     assert live.since(f"other.{events}.99")[0][0]["content"] == "5000"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"at": "soon"}, {"at": -1}, {"at": 1e18}, {"ended": None}, {"agent": ["x"]}, {"chain": 5},
+        {"steps": "1"}, {"message": {}}, {"scripted": 1}, {"state": ["running"]}, {"waits_for": None},
+    ],
+)  # fmt: skip
+def test_a_head_of_other_values_is_passed_over_and_hides_no_other_run(
+    tmp_path: Path, odd: dict[str, Any]
+) -> None:
+    made = files(tmp_path)
+    made.begin(Head("bbbbbbbbbbbb", "c", "clerk", 2.0), {})
+    path = made.path("bbbbbbbbbbbb") / "head.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **odd}))
+    assert [one.id for one in made.heads()] == ["0123456789ab"]
+
+
+def test_a_run_that_has_just_ended_is_kept_however_long_ago_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runfiles, "_MOST_KEPT", 2)
+    made = files(tmp_path)
+    for number in range(3):
+        made.finish(ran(made, f"aaaaaaaaaaa{number}", 2.0 + number, ended=10.0 + number), None)
+    last = Head("0123456789ab", "c", "clerk", 1.0, state="completed", ended=99.0)
+    made.finish(last, {"text": "after a week"})
+    assert made.output("0123456789ab") == {"text": "after a week"}
+    assert {one.id[-1] for one in made.heads()} == {"b", "2"}
+
+
+def ran(made: RunFiles, run: str, at: float, ended: float) -> Head:
+    made.begin(Head(run, "c", "clerk", at), {})
+    return Head(run, "c", "clerk", at, state="completed", ended=ended)
+
+
+def test_a_line_of_what_was_told_that_is_no_object_is_passed_over(tmp_path: Path) -> None:
+    made = files(tmp_path)
+    made.tell("0123456789ab", [{"number": 0}])
+    with (made.path("0123456789ab") / "events.jsonl").open("ab") as file:
+        file.write(b"[1]\n7\n")
+    assert made.events("0123456789ab") == [{"number": 0}]
