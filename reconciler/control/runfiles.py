@@ -197,10 +197,11 @@ def _is_whole(head: Head) -> bool:
         head.chain, head.agent, head.session, head.waits_for, head.code, head.message, head.task
     )  # fmt: skip
     times: tuple[object, ...] = (head.at, head.ended)
+    scripted: object = head.scripted
+    steps: object = head.steps
     return (
         head.state in get_args(State)
         and all(isinstance(text, str) for text in texts)
         and all(type(at) in (int, float) and 0 <= at < _LATEST for at in times)  # type: ignore[operator]
-        and type(head.scripted) is bool
-        and type(head.steps) is int
+        and (type(scripted), type(steps)) == (bool, int)
     )
