@@ -185,7 +185,7 @@ def test_the_operator_is_told_what_the_connector_could_not_reach_during_the_call
 def test_what_is_refused_is_told_with_what_a_path_may_be(world: World) -> None:
     failed = {"isError": True, "content": [], "_meta": {"ai.handler/error": {**_ERROR, "error": "refused"}}}
     with fakes.served(door(world), router(failed)):
-        ran = world.handler("call", "ocr_extract", "--agent", "clerk")
+        ran = world.handler("call", "ocr_extract", "path=a.pdf", "--agent", "clerk")
     assert (ran.code, json.loads(ran.out)["error"]) == (1, "refused")
     assert "the agent's scope" in ran.err
     assert "a new file with a plain name" in ran.err
