@@ -77,7 +77,14 @@ def _conversation(state: State, value: Value) -> History:
     if value.type == "string":
         at = state.now.isoformat()
         return History((Message("user", value.data, id=state.message_id(), timestamp=at),))
-    raise Failure("input_type", f"chat_completion takes text or a conversation, not {value.type}")
+    raise _unfit("chat_completion takes text or a conversation", value)
+
+
+def _unfit(takes: str, value: Value) -> Failure:
+    return Failure(
+        "input_type",
+        f"{takes}, not {value.type}: a prompt_template here, or an output_template before, makes it a text",
+    )
 
 
 def _prompt(state: State, task: Task, prepared: Prepared, value: Value) -> tuple[str, tuple[Image, ...]]:
@@ -85,7 +92,7 @@ def _prompt(state: State, task: Task, prepared: Prepared, value: Value) -> tuple
     if value.type in ("string", "int"):
         return flow.plain(value.data), ()
     if not isinstance(value.data, History):
-        raise Failure("input_type", f"route takes text, a whole number or a conversation, not {value.type}")
+        raise _unfit("route takes text, a whole number or a conversation", value)
     messages = value.data.messages
     if (task.execute_config or _NO_CONFIG).shift:
         system = Message("system", labels.instruction(prepared.system, written.labels(task)))

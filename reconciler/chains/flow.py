@@ -6,12 +6,15 @@ declaration turns those into text (as the format has it).
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from reconciler.chains import history
 from reconciler.chains.history import History
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,300}")
 
 FlowType = Literal["string", "int", "json", "chat_history", "nil", "any"]
 TYPES: tuple[FlowType, ...] = ("string", "int", "json", "chat_history", "nil", "any")
@@ -84,8 +87,8 @@ def _whole(data: object) -> int:
             return data
         case float() if data == data and abs(data) < 2**63:
             return int(data)
-        case str():
-            return int(data.strip())
+        case str() if _WHOLE.fullmatch(data.strip()):
+            return int(data)
         case _:
             raise ValueError("it is no whole number")
 

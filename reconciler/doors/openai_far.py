@@ -181,7 +181,8 @@ class _Telling:
             self._counted[0] += counted.get("prompt_tokens", 0)
             self._counted[1] += counted.get("completion_tokens", 0)
             self._model = told.get("model_name") or self._model
-            self._finish = told.get("finish_reason") or ""
+            chosen = told.get("task_handler") == "route"  # a label that was chosen is no word of the answer
+            self._finish = "" if chosen else told.get("finish_reason") or ""
         if kind == "step_chunk" and told.get("task_id") in self._last and told.get("content"):
             return self._words(told["content"])
         return None

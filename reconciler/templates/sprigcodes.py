@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from reconciler.templates import comparing, golang, layouts, printing, values
+from reconciler.templates import comparing, golang, layouts, metering, printing, values
 from reconciler.templates.values import Owned, Record, Unusable
 
 _ESCAPES = {
@@ -130,6 +130,9 @@ def _decoded(decode: Callable[[bytes], bytes]) -> Callable[[str], str]:
     return decoded
 
 
+_A_STEP = 300  # characters of a text, times instructions of an expression, that RE2 walks in a step's time
+
+
 @functools.lru_cache(maxsize=32)
 def _pattern(pattern: str) -> Any:
     """A compiled expression; raises Unusable for one that RE2 does not take."""
@@ -151,18 +154,27 @@ def _clean(text: str) -> str:
     return _raw(text).decode()
 
 
+def _paid(pattern: str, text: str) -> Any:
+    """A compiled expression, once the steps are spent that it may take with this text."""
+    compiled = _pattern(pattern)
+    metering.spend(len(text) * compiled.programsize // _A_STEP)
+    return compiled
+
+
 def _match(pattern: str, text: str) -> bool:
-    return _pattern(pattern).search(_clean(text)) is not None
+    return _paid(pattern, text).search(_clean(text)) is not None
 
 
 def _find(pattern: str, text: str) -> str:
-    found = _pattern(pattern).search(_clean(text))
+    found = _paid(pattern, text).search(_clean(text))
     return found[0] if found else ""
 
 
 def _find_all(pattern: str, text: str, most: int) -> list[str]:
     return [
-        found[0] for at, found in enumerate(_pattern(pattern).finditer(_clean(text))) if most < 0 or at < most
+        found[0]
+        for at, found in enumerate(_paid(pattern, text).finditer(_clean(text)))
+        if most < 0 or at < most
     ]
 
 
@@ -188,7 +200,7 @@ def _replaced(pattern: str, text: str, made: Callable[[Any], str]) -> str:
 
 def _pieces(pattern: str, text: str, made: Callable[[Any], str]) -> Iterator[str]:
     done, text = 0, _clean(text)
-    for found in _pattern(pattern).finditer(text):
+    for found in _paid(pattern, text).finditer(text):
         yield text[done : found.start()]
         yield made(found)
         done = found.end()
@@ -203,7 +215,7 @@ def _split(pattern: str, text: str, most: int) -> list[str]:
         return []
     parts: list[str] = []
     done, text = 0, _clean(text)
-    for found in _pattern(pattern).finditer(text):
+    for found in _paid(pattern, text).finditer(text):
         if most > 0 and len(parts) == most - 1:
             break
         if found.end() == 0 or (found.start() == found.end() == len(text)):

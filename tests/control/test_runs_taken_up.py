@@ -12,7 +12,7 @@ from reconciler.chains import flow
 from reconciler.chains.state import Settings
 from reconciler.control.approvals import Approvals
 from reconciler.control.doorkeeper import Doorkeeper
-from reconciler.control.runface import begun_json
+from reconciler.control.runface import begun_json, input_value
 from reconciler.control.runfiles import Head
 from reconciler.control.runs import Rooms, Runs, Unrunnable
 from reconciler.model.chain import Chain
@@ -154,3 +154,10 @@ def test_a_run_whose_agent_is_gone_stands_still_and_says_so(tmp_path: Path) -> N
     head = made.files.head(_RUN)
     assert head is not None
     assert (head.state, "clerk" in head.message) == ("stopped", True)
+
+
+@pytest.mark.parametrize("odd", ["x", "", "1_000", "1.0", "9" * 5000, "0x1"])
+def test_a_text_that_is_no_whole_number_is_refused_in_words(odd: str) -> None:
+    with pytest.raises(ValueError, match=r"^it is no whole number$"):
+        input_value(odd, "int")
+    assert input_value(" -12\n", "int").data == -12

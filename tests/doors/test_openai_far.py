@@ -257,6 +257,15 @@ def test_a_run_s_words_come_as_they_are_said_by_tasks_that_may_be_last(tmp_path:
     assert runs.begun["input"]["messages"] == [{"role": "user", "content": "hi"}]
 
 
+def test_a_label_that_was_cut_off_is_no_answer_that_was_cut_off(tmp_path: Path) -> None:
+    routed = {"kind": "model_call", "task_id": "plan", "task_handler": "route", "finish_reason": "length"}
+    found = _went(
+        tmp_path, Runs([routed], {}, {"type": "string", "data": "hi", "text": "hi", "task": "plan"})
+    )
+    assert isinstance(found[-1], Said)
+    assert found[-1].finish == "stop"
+
+
 def test_b19_what_was_not_streamed_comes_in_the_end_json_included(tmp_path: Path) -> None:
     runs = Runs([_chunk("thinking about it")], {}, {"type": "json", "data": {"a": 1}, "text": '{"a":1}'})
     assert _went(tmp_path, runs) == [

@@ -25,6 +25,8 @@ DOUBLED = '{{ $x := "ab" }}{{ range until 60 }}{{ $x = %s }}{{ end }}{{ %s }}'
     "source",
     [
         "{{ range until 1000000000 }}x{{ end }}",
+        '{{ regexFindAll "a{1,900}" (repeat 100000 "a") -1 }}',
+        '{{ regexReplaceAll "a{1,900}" (repeat 100000 "a") "b" }}',
         "{{ range 1000000000 }}{{ end }}",
         "{{ range 100000 }}{{ range 100000 }}{{ end }}{{ end }}",
         '{{ repeat 1000000000 "x" }}',
