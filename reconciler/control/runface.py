@@ -14,6 +14,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from reconciler.chains import engine, flow, history
 from reconciler.chains.asks import ToolFace
 from reconciler.chains.flow import Value
@@ -68,6 +70,7 @@ class RunFace:
             script = None if params.get("script") is None else scripted.read(params["script"])
             settings = self._settings(params, agent, chain)
             begun = begun_json(chain, value, settings)
+            orjson.dumps([begun, script])  # halves of characters, or too deep: no file could hold it
         except (ValueError, TypeError, KeyError, AttributeError) as fault:
             raise Refused(f"the run cannot begin: {fault}") from None
         begun |= {"script": script, "policy": self._policy()}

@@ -93,6 +93,8 @@ def _of_file(path: Path) -> tuple[Chain | None, problems.Report]:
     """The chain of a file, where its text is one, and all that is wrong with it."""
     if not path.name.endswith(_ENDINGS):
         raise Stopped(f"{path} is no chain: its name ends in .json or .toml")
+    if path.exists() and not path.is_file():
+        raise Stopped(f"{path} is no file")  # a pipe would be waited for
     try:
         with path.open("rb") as opened:
             data = opened.read(_MOST + 1)

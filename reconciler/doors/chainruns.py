@@ -32,6 +32,11 @@ def run(settings: usage.Settings, words: Mapping[str, Any]) -> int:
     params |= {"inputType": words["kind"], "input": _input(words), "vars": _pairs(words["pairs"])}
     if words["script"]:
         params["script"] = _json(str(words["script"]), "script")
+    try:
+        f"{words['chain']}{words['agent']}{words['text']}".encode()
+        "".join(words["pairs"]).encode()
+    except UnicodeEncodeError:
+        raise usage.Usage("an argument is no text in UTF-8: write --input FILE for what is none") from None
     control = client.Client(settings.config)
     begun = control.ask("chain.run", params)
     return _begun(settings, control, begun, wait=bool(words["wait"]))
@@ -186,10 +191,7 @@ def _input(words: Mapping[str, Any]) -> object:
         raise usage.Usage("write --input FILE or --text TEXT, not both")
     if source:
         try:
-            raw = sys.stdin.buffer.read(_MOST_INPUT + 1) if source == "-" else Path(source).read_bytes()
-            if len(raw) > _MOST_INPUT:
-                raise usage.Stopped(f"the input has more than {_MOST_INPUT} bytes")
-            text = raw.decode()
+            text = _bounded(source, "input").decode()
         except OSError as fault:
             raise usage.Stopped(f"cannot read {source}: {fault.strerror}") from None
         except UnicodeDecodeError:
@@ -200,6 +202,18 @@ def _input(words: Mapping[str, Any]) -> object:
         except ValueError as fault:
             raise usage.Stopped(f"the input is no JSON: {fault}") from None
     return text
+
+
+def _bounded(path: str, what: str) -> bytes:
+    """What a file holds, ``-`` being stdin; raises OSError, and ``Stopped`` of one that does not end."""
+    if path == "-":
+        raw = sys.stdin.buffer.read(_MOST_INPUT + 1)
+    else:
+        with Path(path).open("rb") as opened:
+            raw = opened.read(_MOST_INPUT + 1)
+    if len(raw) > _MOST_INPUT:
+        raise usage.Stopped(f"the {what} has more than {_MOST_INPUT} bytes")
+    return raw
 
 
 def _pairs(pairs: Any) -> dict[str, str]:
@@ -214,7 +228,7 @@ def _pairs(pairs: Any) -> dict[str, str]:
 
 def _json(path: str, what: str) -> Any:
     try:
-        return json.loads(Path(path).read_bytes())
+        return json.loads(_bounded(path, what))
     except OSError as fault:
         raise usage.Stopped(f"cannot read {path}: {fault.strerror}") from None
     except ValueError as fault:
