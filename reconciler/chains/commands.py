@@ -49,7 +49,6 @@ class Line:
     commands: tuple[tuple[str, ...], ...]
     redirects: bool
     substitutes: bool
-    by_shell: bool
 
 
 def substitutes(text: str) -> bool:
@@ -62,14 +61,7 @@ def line(text: str) -> Line:
     commands, redirects = _read(text, 0)
     if not commands:
         raise UnclearError("the command is blank")
-    return Line(tuple(commands), redirects, substitutes(text), by_shell=True)
-
-
-def of_words(words: Sequence[str]) -> Line:
-    """The line of a command that is given word by word; no shell reads it."""
-    if not words or not words[0].strip():
-        raise UnclearError("the command is blank")
-    return Line(tuple(_with_inner(list(words), 0)), redirects=False, substitutes=False, by_shell=False)
+    return Line(tuple(commands), redirects, substitutes(text))
 
 
 def programs(read: Line) -> frozenset[str]:
@@ -77,7 +69,7 @@ def programs(read: Line) -> frozenset[str]:
     makes one up.
     """
     names = frozenset(name for command in read.commands for name in _names(command))
-    if read.by_shell and any(set(name) & _UNKNOWN and name not in {"[", "[[", "{"} for name in names):
+    if any(set(name) & _UNKNOWN and name not in {"[", "[[", "{"} for name in names):
         raise UnclearError("the command's program is not known before it runs")
     return names
 

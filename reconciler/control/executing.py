@@ -8,6 +8,7 @@ ends: what an earlier one had under way is provably gone.
 """
 
 import asyncio
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,9 +27,9 @@ from reconciler.attempts.reconciling import By, Expired, FarEnd, Finished, Found
 from reconciler.attempts.records import Ack, Attempt, Execution, Idempotency, Request, State
 from reconciler.control.dispatch import Dispatcher, Instances
 from reconciler.control.jobs import CannotDraftError, Draft, LedgerJobs, Wish
-from reconciler.drivers import executor
 from reconciler.model.calls import Lane, Refusal, Reply, Result, Sink
 from reconciler.model.contract import Tool
+from reconciler.model.effects import UNKNOWN
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe
 from reconciler.model.routes import ScopeFolder
@@ -39,6 +40,7 @@ _LONGEST_S = 6 * 3600.0  # of one run; a connector bounds itself where it knows 
 _JOB = "JOB_UNIT"  # tells a connector that it does one job and no other
 _LINE_FACTOR, _LINE_ROOM = 2.5, 64 * 1024  # as of any answer of a connector
 _PIECE = 2**20
+_LOST = ("unavailable", UNKNOWN)  # codes that may come of a call that got lost: they prove nothing
 _GONE = "the controller that ran it ended, and every process of it with it"
 
 
@@ -59,11 +61,13 @@ class _Run:
     told: asyncio.Event
     number: int = 0
     most_bytes: int = 0  # of its result, files and all
+    errors: frozenset[str] = frozenset()  # the codes that say that nothing happened
     lane: Lane | None = None
     done_part: float | None = None
     reply: Reply | None = None
     files: dict[str, tuple[int, int]] = field(default_factory=dict)  # by property: size, descriptor
     is_cancelled: bool = False
+    is_over: bool = False  # its end is in the ledger
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # no process of it is left
     why: str = ""
     wants_progress: bool = True
@@ -133,12 +137,16 @@ class Executor:
         run = self._runs.get(_unit(one))
         if run is None:
             return
+        run.is_over = True
         if run.ended.is_set():
-            del self._runs[_unit(one)]
-            run.close()
+            self._drop(run, one)
         else:  # a person said so while it runs
             run.is_cancelled = True
             run.told.set()
+
+    def _drop(self, run: _Run, one: Attempt) -> None:
+        self._runs.pop(_unit(one), None)
+        run.close()
 
     # a new job
 
@@ -157,6 +165,7 @@ class Executor:
             "arguments": {**intent.arguments, **intent.handed},
             "longest": longest,
             "most": longest + outputs * limits.max_file_bytes,
+            "errors": [one for one in intent.route.contract.errors if one not in _LOST],
         }
         inputs = {
             blob: (size, _pieces(self._jobs.staged(blob)))
@@ -256,6 +265,7 @@ class Executor:
             await asyncio.to_thread(_fill, run.lane.inbox, parcel)
             said = parcel.said
             run.most_bytes = said["most"]
+            run.errors = frozenset(said.get("errors", ()))
             run.number = run.lane.send(said["tool"], said["arguments"], run, said["longest"])
         except BaseException:
             await asyncio.shield(self._ended(name))
@@ -282,6 +292,9 @@ class Executor:
             run.reply = Refusal("unavailable", run.why or "it was ended")
         run.lane = None
         run.ended.set()
+        if run.is_over:
+            self._drop(run, one)
+            return
         with suppress(OSError):
             await (await self._jobs.writing()).run(lambda ledger: self._due(ledger.get(one.id), ledger.apply))
             self._jobs.stir()
@@ -305,7 +318,7 @@ class Executor:
         nothing leaves but by a file that was never put in place.
         """
         refusal = run.reply if isinstance(run.reply, Refusal) else Refusal("unavailable", run.why)
-        is_none = refusal.no_effect or refusal.code not in ("unavailable", "outcome_unknown")
+        is_none = refusal.no_effect or refusal.code in run.errors
         nothing = is_none or await self._is_contained(one)
         return Failed(refusal.code, refusal.diagnostic, "none" if nothing else "unknown")
 
@@ -331,7 +344,8 @@ class _NotStarted(Exception):  # noqa: N818 - an answer: nothing was sent
 
 
 def _unit(one: Attempt) -> str:
-    return executor.unit(one.idempotency.key)
+    """The name of the one run that may be of its key."""
+    return f"hdl-{hashlib.sha256(one.idempotency.key.encode()).hexdigest()[:32]}"
 
 
 def _own(recipe: Recipe, unit: str) -> Recipe:

@@ -101,25 +101,6 @@ class Runners(Protocol):
         ...
 
 
-class NoRunners:
-    """Where nobody does jobs."""
-
-    def of(self, instance: InstanceName) -> Runner | None:
-        """Nobody."""
-        return None
-
-    def behind(self, one: Attempt) -> Runner | None:
-        """Nobody."""
-        return None
-
-    def progress(self, one: Attempt) -> float | None:
-        """Nobody knows."""
-        return None
-
-    def over(self, one: Attempt) -> None:
-        """Nobody hears."""
-
-
 class LedgerJobs:
     """The jobs of one controller. All methods are for the loop's own thread."""
 

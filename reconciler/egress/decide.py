@@ -6,7 +6,7 @@ asks means what it speaks of, and what is beyond its bounds is denied rather tha
 nothing matches, the policy's word for here or for elsewhere holds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,7 +52,7 @@ class Ruled:
     charge: Sum | None = None  # what it is counted as
 
 
-def decide(policy: Policy, case: Case, spent: Mapping[str, Mapping[str, int]] = {}) -> Ruled:
+def decide(policy: Policy, case: Case, spent: Spent = _UNSPENT) -> Ruled:
     """Judge one case. ``spent`` is what each rule spent today, in units by currency."""
     if policy.closed:
         return Ruled("allow" if case.is_local else "deny", "", policy.closed)
@@ -80,22 +80,6 @@ def _within(policy: Policy, case: Case, spoken: Sequence[Rule], spent: Spent) ->
     verdict = policy.spec.local if case.is_local else policy.spec.remote
     near = "; ".join(f"{name}: {why}" for name, why in beyond.items())
     return Ruled(verdict, "", f"no rule lets it go ({near})" if near else "no rule speaks of it")
-
-
-def worst(ruled: Iterable[Ruled]) -> Ruled:
-    """What is said of several cases that go together: the strictest; of those that ask, one after the other.
-    There is at least one.
-    """
-    order = ("allow", "ask", "deny")
-    return max(ruled, key=lambda one: order.index(one.verdict))
-
-
-def usable(policy: Policy, class_name: str, bindings: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-    """Of bindings in order of preference (each with whether it is local), those that data of a class may be
-    given to: a class that never leaves selects the local ones, and where there is none, nothing.
-    """
-    local_only = _is_local_only(policy, class_name)
-    return tuple(name for name, is_local in bindings if is_local or not (local_only or policy.closed))
 
 
 def _is_local_only(policy: Policy, class_name: str) -> bool:

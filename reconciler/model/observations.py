@@ -20,9 +20,6 @@ Heard = Literal["answered", "unavailable", "stalled", "substituted"]
 """How a real call of an operation ended, as far as readiness is concerned. ``answered``: the service took
 it, with whatever result or closed error. ``unavailable``: it said that it cannot. ``stalled``: not a byte
 came for too long. ``substituted``: the answer names another model than the one that was asked for."""
-Effective = Literal[
-    "refused", "withheld", "disabled", "down", "not-ready", "warming", "busy", "ready", "unprobed"
-]
 Policy = Literal["required", "attempt"]
 
 VALUES: dict[Kind, tuple[str, ...]] = {
@@ -108,42 +105,6 @@ _SKEW_S = 5.0
 def may(actor: Actor, kind: Kind, value: str) -> bool:
     """Whether this actor may say this of that kind."""
     return value in _MAY[actor].get(kind, ())
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """All that is known of one operation of one binding at one moment. What was not observed is unknown."""
-
-    admitted: bool = True
-    suspended: bool = False
-    demanded: bool = False  # conformance is asked for
-    conformance: Conformance = "never"
-    link: Link = "unknown"
-    readiness: Readiness = "unprobed"
-
-
-def effective(known: Known) -> Effective:
-    """How an operation stands, the first that fits. Nothing observed raises what is declared."""
-    if not known.admitted:
-        return "refused"
-    if known.demanded and known.conformance != "passed":
-        return "withheld"
-    if known.suspended:
-        return "disabled"
-    if known.link == "down":
-        return "down"
-    match known.readiness:
-        case "not-ready" | "warming" | "busy" | "ready" as said:
-            return said
-        case "unprobed" | "unknown":
-            return "unprobed"
-
-
-def lets_through(state: Effective, policy: Policy) -> bool:
-    """Whether a call is sent. Where nothing is known, the call is the probe, if the binding says so; else
-    the operation is probed first.
-    """
-    return state == "ready" or (state == "unprobed" and policy == "attempt")
 
 
 @dataclass(frozen=True, slots=True)

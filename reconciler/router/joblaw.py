@@ -29,7 +29,7 @@ def served(contract: Contract, asked: AskJob) -> Generator[AskJob, JobSeen | Ref
     told: dict[str, Any] = {"job": seen.handle, "state": seen.state}
     if what != "job":
         told |= {"progress": seen.progress} if seen.progress is not None else {}
-        told |= {"error": seen.error} if seen.error else {}
+        told |= {"error": _listed(contract, seen.error)} if seen.error else {}
     return Answer(orjson.dumps(told))
 
 
@@ -48,5 +48,9 @@ def _result(contract: Contract, seen: JobSeen) -> Outcome | Result:
         case "unknown":
             return Refused(UNKNOWN)
         case "failed":
-            code = seen.error if seen.error in contract.errors else "unavailable"
-            return Refused(code, diagnostic=seen.error)
+            return Refused(_listed(contract, seen.error), diagnostic=seen.error)
+
+
+def _listed(contract: Contract, code: str) -> str:
+    """A code that the interface does not list would be the vendor's word: no agent hears it."""
+    return code if code == UNKNOWN or code in contract.errors else "unavailable"

@@ -4,7 +4,6 @@ One object a call, for its flight: it joins, begins and settles by callbacks, an
 that was kept for a call which is not sent any more is settled as that.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -17,7 +16,6 @@ from reconciler.router.guard import Guard, Run, Told
 from reconciler.router.steps import Begin, Join, Outcome
 
 _TOO_LATE = Ending("none", "unavailable", "its time was up before it was sent", was_sent=False)
-GoOn = Callable[[object], None]
 
 
 class Asker(Protocol):

@@ -11,10 +11,10 @@ from reconciler.drivers.asking import Call, Unsealable
 from reconciler.model.admitting import admit
 from reconciler.model.dialect import Operation, Profile
 from reconciler.model.outcome import Media
-from reconciler.model.recorded import recorded
 from reconciler.model.register import Dialect
 from reconciler.model.sealed import Sealed
 from reconciler.model.turns import Image, Message, Text, ToolSpec, Turn
+from tests.kit.recorded import recorded
 
 CATALOG = Path(__file__).resolve().parents[2] / "catalog"
 PROFILES = [

@@ -9,7 +9,7 @@ import tomli
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from reconciler.egress.decide import Case, decide, usable, worst
+from reconciler.egress.decide import Case, decide
 from reconciler.egress.policy import Basis, Place, Policy, Sum
 from reconciler.model.policies import EgressPolicy
 from tests.kit import effort
@@ -149,14 +149,6 @@ def test_a_policy_that_is_refused_lets_nothing_go_elsewhere() -> None:
     shut = Policy.shut("the policy is refused")
     assert decide(shut, replace(OCR, class_name="")).verdict == "deny"
     assert decide(shut, LLM).verdict == "allow"
-    assert usable(shut, "unlabelled", [("far", False), ("here", True)]) == ("here",)
-
-
-def test_a_class_that_never_leaves_selects_what_is_here_or_nothing() -> None:
-    both = [("far", False), ("here", True)]
-    assert usable(policy(), "internal", both) == ("far", "here")
-    assert usable(policy(), "private", both) == ("here",)
-    assert usable(policy(), "private", both[:1]) == ()
 
 
 def test_files_are_labelled_by_where_they_lie_whatever_their_case() -> None:
@@ -170,12 +162,6 @@ def test_files_are_labelled_by_where_they_lie_whatever_their_case() -> None:
     both = ready.labelled([at, Place("/w/a/b.key", "a/b.key"), at])
     assert ready.highest(both) == "secret"
     assert ready.highest(()) == ready.lowest == "public"
-
-
-def test_the_strictest_of_several_is_what_is_said() -> None:
-    said = [decide(policy(), case) for case in (LLM, MAIL, replace(OCR, size=10**9))]
-    assert worst(said).verdict == "deny"
-    assert worst(said[:2]).verdict == "ask"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from reconciler.model.dialect import Profile
-from reconciler.model.recorded import Undeclared, recorded
+from tests.kit.recorded import Undeclared, recorded
 
 _PROFILE = {
     "apiVersion": "handler.dialect-profile/v1",
