@@ -378,7 +378,7 @@ def test_a_result_is_an_answer_of_the_interface_or_one_of_its_errors(
 ) -> None:
     seen = JobSeen("a1", "h", state, error=error, structured=b'{"url":"film"}')
     assert asked("result", seen) == told
-    status = {"job": "h", "state": state} | ({"error": error} if error else {})
+    status = {"job": "h", "state": state} | ({"error": told} if error else {})
     assert asked("status", seen) == asked("cancel", seen) == status
 
 
