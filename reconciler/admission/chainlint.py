@@ -182,11 +182,3 @@ def _never_fits(code: str, path: Path, task: Task, given: tuple[str, frozenset[s
         f"{task.handler} takes {listed(sorted(chaintypes.takes(task)))}",
         "put a task between them, or a prompt_template that makes a text",
     )
-
-
-def entry_fits(chain: Chain, declared: str) -> Iterator[Finding]:
-    """L9: an input of a declared type that the first task can never take; asked where a run is started."""
-    task = chain.tasks[0]
-    if task.prompt_template or chaintypes.accepted(task, frozenset({declared})):
-        return
-    yield _never_fits("H229", ("tasks", 0), task, ("the run's input", frozenset({declared})))

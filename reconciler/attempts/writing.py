@@ -174,4 +174,8 @@ def _tell(pieces: list[_Piece[Any]]) -> None:
 
 def _call(pieces: list[_Piece[Any]]) -> None:
     for piece in pieces:
-        piece.done(piece.outcome)
+        try:
+            piece.done(piece.outcome)
+        except Exception as error:  # noqa: BLE001 - the others of the commit are told all the same
+            told = {"message": "a fault in what hears of the ledger", "exception": error}
+            piece.loop.call_exception_handler(told)

@@ -90,6 +90,8 @@ class Approvals:
             waiting = self._waiting.get(one.id, [])
             if answer in waiting:
                 waiting.remove(answer)
+            if not waiting:
+                self._waiting.pop(one.id, None)
         self._sweep()
         found = self._all.get(one.id, replace(one, state="expired"))
         if found.state == "approved" and still():

@@ -48,14 +48,14 @@ def write(path: Path, data: bytes, *, durable: bool = True, anew: bool = False, 
             os.unlink(temporary)
         raise
     if durable:
-        _settle(path.parent)
+        settle(path.parent)
     return True
 
 
 def remove(path: Path) -> None:
     """Make the name go, if it is there, and stay away after a power cut. Raises OSError."""
     path.unlink(missing_ok=True)
-    _settle(path.parent)
+    settle(path.parent)
 
 
 def sweep(folder: Path) -> None:
@@ -72,8 +72,11 @@ def write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _settle(folder: Path) -> None:
-    """Make the names in a folder durable: what was renamed stays so after a power cut."""
+def settle(folder: Path) -> None:
+    """Make the names in a folder durable: what was made or renamed stays so after a power cut.
+
+    Raises OSError.
+    """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -162,6 +162,7 @@ class DialectLane:
         call = self._calls[number] = _Call(sink)
         self.hold()
         call.task = asyncio.get_running_loop().create_task(self._run(number, call, tool, arguments))
+        call.task.add_done_callback(lambda _: self.release())  # one that is cancelled at once never runs
         return number
 
     def cancel(self, number: int) -> bool:
@@ -208,8 +209,6 @@ class DialectLane:
             return
         except Exception:  # noqa: BLE001 - a fault of ours ends one call, and is told in the log
             _LOG.exception("a call of %s met a fault of our own", self._name)
-        finally:
-            self.release()
         if self._calls.pop(number, None) is not None:
             call.sink.done(reply)
 

@@ -80,6 +80,7 @@ class RunFiles:
         try:
             atomic.write(folder / "begun.json", orjson.dumps(begun))
             self.put(head)
+            atomic.settle(self.folder)
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -97,6 +98,8 @@ class RunFiles:
             try:
                 atomic.write_all(fd, orjson.dumps(line) + b"\n")
                 os.fsync(fd)
+                if not size:
+                    atomic.settle(path.parent)
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(fd, size)

@@ -209,11 +209,6 @@ _TOLD = {
         "a configuration says where a secret is found: what is committed cannot be taken back",
         'name its place in [secrets] of a binding; if it is none, end the line with "# no secret"',
     ),
-    "H229": (
-        "the run's input is a …, which the first task can never take",
-        "each handler takes certain types: text, a whole number, a conversation",
-        "give the input as another type, or put a task before it",
-    ),
     "H237": (
         "'…' says nothing here",
         "it is no key of a chain; another engine of the format may read it",

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from reconciler.model.turns import Image, Message, Text, ToolResult, ToolUse
+from reconciler.model.turns import Image, Message, Sound, Text, ToolResult, ToolUse
 
 _MOST = 256  # conversations
 _MOST_BYTES = 8 * 2**20  # of one
@@ -84,7 +84,7 @@ def _weight(part: object) -> int:
             return len(text.encode())
         case ToolUse(_, name, arguments):
             return len(name) + len(arguments.encode())
-        case Image(_, data):
+        case Image(_, data) | Sound(_, data):
             return len(data)
         case _:
             return 0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import tomlkit
 
-from reconciler.admission import chainlint, chains
+from reconciler.admission import chains
 from reconciler.admission.admit import admit
 from reconciler.model.chain import Chain
 from reconciler.model.names import Kind, ObjectRef
@@ -110,9 +110,3 @@ def test_a_sound_chain_is_in_force_without_a_word() -> None:
 def test_all_defects_are_told_at_once() -> None:
     chain = Chain.model_validate({"tasks": [task("end", "nope", branch("x", "no"))]})
     assert [one.code for one in chains.of(chain, FILE, None)] == ["H203", "H205", "H208", "H209"]
-
-
-def test_an_input_that_the_first_task_can_never_take_is_told() -> None:
-    chain = Chain.model_validate({"tasks": [task("x", "execute_tool_calls")]})
-    assert [one.code for one in chainlint.entry_fits(chain, "string")] == ["H229"]
-    assert not list(chainlint.entry_fits(chain, "chat_history"))

@@ -21,6 +21,7 @@ from reconciler.model.turns import (
     Image,
     Message,
     ModelTurn,
+    Sound,
     Text,
     TextDelta,
     ThinkingDelta,
@@ -331,3 +332,12 @@ def test_conversations_are_bounded_in_number_size_and_time() -> None:
     assert kept.find(first.id) is None and kept.find("256") is not None
     now[0] = 25 * 3600
     assert kept.find("256") is None
+
+
+def test_a_conversations_recordings_count_as_its_size() -> None:
+    kept = Conversations(iter("a").__next__)
+    one = kept.begin()
+    for _ in range(9):
+        heard = Message("user", (Sound("audio/wav", b"x" * 2**20),))
+        kept.keep(one, (heard,), _says("y", "assistant"))
+    assert len(one.messages) == 14
