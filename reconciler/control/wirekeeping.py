@@ -25,7 +25,7 @@ from reconciler.attempts.happenings import (
     Withdrawn,
 )
 from reconciler.attempts.ledger import LEASE_S, Ledger
-from reconciler.attempts.records import Attempt, Execution, Owner, Request
+from reconciler.attempts.records import Attempt, Execution, Owner, Request, State
 from reconciler.attempts.writing import Writing
 from reconciler.control import sealedpaper, sending
 from reconciler.control.dialects import About
@@ -96,6 +96,9 @@ class WireKeeper:
         """How it ended is written, whatever becomes of the call that asked."""
 
         def work(ledger: Ledger) -> Attempt:
+            now_is = ledger.get(held.id)
+            if now_is is not None and _began_unseen(held, now_is):
+                return ledger.apply(now_is, self._now(), NotSent("it was given up before it was sent"))
             return ledger.apply(held, self._now(), *ending)
 
         def told(outcome: Attempt | Exception) -> None:
@@ -125,6 +128,11 @@ class WireKeeper:
             lease_until=now + LEASE_S,
             deadline=now + about.leave.timeout_s,
         )
+
+
+def _began_unseen(held: Attempt, now_is: Attempt) -> bool:
+    """Whether the step to sending was kept for a call that was cancelled before it heard so."""
+    return (held.state, now_is.state, held.fence) == (State.PREPARED, State.SUBMITTING, now_is.fence)
 
 
 def execution(recipe: Recipe, profile: Profile) -> Execution:
