@@ -20,9 +20,9 @@ _COLOURS = {"waiting": "yellow", "denied": "red", "expired": "red"}
 
 
 def listing(settings: usage.Settings) -> int:
-    """Show every question that is kept, the newest first; 0."""
-    found = sorted(approvals.stored(_state(settings)), key=lambda one: -one.at)
-    found = [_aged(one) for one in found]
+    """Show every question that is kept: what waits, then what is over, each from the newest; 0."""
+    found = [_aged(one) for one in approvals.stored(_state(settings))]
+    found.sort(key=lambda one: (one.state != "waiting", -one.at))
     if settings.output == "json":
         sys.stdout.write(json.dumps([one.as_json() for one in found], indent=2) + "\n")
     elif settings.output == "name":
@@ -50,7 +50,7 @@ def show(settings: usage.Settings, number: str) -> int:
     basis = ", ".join(" → ".join(map(str, each.values())) for each in _mappings(one.about.get("classBasis")))
     rows += [(key, basis if key == "classBasis" else value) for key, value in one.about.items()]
     width = max(len(key) for key, _ in rows)
-    told = (f"{key:<{width}}  {columns.shown(value)}\n" for key, value in rows if value != "")
+    told = (f"{key:<{width}}  {_told(value)}\n" for key, value in rows if value != "")
     sys.stdout.write("".join(told))
     return 0
 
@@ -82,6 +82,11 @@ def verify(settings: usage.Settings) -> int:
         more = f", from number {chain.begins} on" if chain.begins > 1 else ""
         sys.stdout.write(f"{chain.lines} receipts hold{more}.\n" if chain.lines else "There is no receipt.\n")
     return 0 if broken is None else 1
+
+
+def _told(value: object) -> str:
+    """A value as a person reads it: the arguments of a call as the JSON that they are."""
+    return columns.shown(json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value)
 
 
 def _mappings(found: object) -> list[dict[str, Any]]:

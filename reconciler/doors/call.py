@@ -3,8 +3,8 @@
 Values given as ``key=value`` get the type that the tool's schema asks for; files are named by path, from the
 folder one is in. Inside a session it is that session that calls; outside, an agent's standing door, or with
 ``--binding`` a session of its own over one binding, for operators. Exit codes: 0 answered, 1 one of the
-interface's closed errors (printed as JSON) or nobody answered, 2 a wrong command line, 3 the error
-``outcome_unknown``: what was asked for may have been done.
+interface's closed errors (printed as JSON) or nobody answered, 2 a wrong command line, 3 what was asked for
+may have been done: the error ``outcome_unknown``, or no answer of a tool that changes something.
 """
 
 import json
@@ -44,7 +44,8 @@ Calls one tool as an agent would, and prints its answer as JSON.
   handler call ocr_extract --json '{"path": "invoice.pdf"}' --binding ocr-tesseract
 
   Exit: 0 answered, 1 one of the interface's errors or no answer, 2 wrong command line,
-        3 the error outcome_unknown: it may have been done, so look before you repeat it
+        3 it may have been done, so look before you repeat it: the error outcome_unknown, or no answer
+          of a tool that changes something
 """
 
 
@@ -56,6 +57,7 @@ class _Ask:
         options = {"--json": "", "--agent": "", "--binding": ""}
         flags = {"--list": False, "--help": False, "-h": False}
         self.values: list[tuple[str, str]] = []
+        self.at_stake = False  # what was asked changes something: without an answer it may be done
         self.bare: list[str] = []  # words that are no KEY=VALUE: the schema says what they can mean
         self.tool = ""
         rest = list(words)
@@ -235,11 +237,18 @@ def _over(path: str, ask: _Ask, settings: usage.Settings, job: Job) -> int:
     except lines.Fault as fault:
         return _failed(str(fault))
     except lines.Late:
-        return _failed(f"{what} did not answer in time")
+        return _unanswered(f"{what} did not answer in time", ask)
     except lines.Lost as fault:
-        return _failed(f"{what} was not answered: {fault}")
+        return _unanswered(f"{what} was not answered: {fault}", ask)
     finally:
         line.close()
+
+
+def _unanswered(why: str, ask: _Ask) -> int:
+    if not ask.at_stake:
+        return _failed(why)
+    _failed(f"{why}; it may have been done: look before you repeat it ('handler jobs list')")
+    return 3
 
 
 def _failed(why: str) -> int:
@@ -279,13 +288,16 @@ def _definition(line: lines.Line, tool: str) -> lines.Json:
 
 
 def _asked(line: lines.Line, ask: _Ask, given: lines.Json | None, settings: usage.Settings) -> int:
-    schema = _definition(line, ask.tool).get("inputSchema")
+    definition = _definition(line, ask.tool)
+    schema = definition.get("inputSchema")
     schema = schema if isinstance(schema, dict) else {}
     if ask.bare:
         from reconciler.doors import remarks  # noqa: PLC0415 - a call that is answered does without
 
         raise usage.Usage(remarks.bare(ask.bare[0], schema))
     values = typing_of.typed(ask.values, schema, ask.tool) if given is None else given
+    hints = definition.get("annotations")
+    ask.at_stake = isinstance(hints, dict) and hints.get("readOnlyHint") is False
     result = _called(line, ask, values, settings)
     if result.get("isError"):
         return _ended(_error(result), ask, (values, schema), settings)

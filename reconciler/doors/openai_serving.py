@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from reconciler.control import folders
-from reconciler.doors import client, http, openai_app, usage
+from reconciler.doors import client, columns, http, openai_app, usage
 from reconciler.doors.openai_far import Far
 from reconciler.doors.openai_token import Token
 
@@ -109,7 +109,9 @@ def _tell(settings: usage.Settings, listener: socket.socket, agent: str, known: 
     sys.stdout.flush()
     if settings.quiet:
         return
-    counts = f"{len(known['models'])} models, {len(known['chains'])} chains"
+    counts = (
+        f"{columns.counted(len(known['models']), 'model')}, {columns.counted(len(known['chains']), 'chain')}"
+    )
     sys.stderr.write(f"Serves {counts} as agent {agent}; a token is needed ('handler openai token').\n")
 
 

@@ -357,7 +357,9 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
     source = document.get("source")
     file = source.get("file") if isinstance(source, dict) else ""
     users = ", ".join(map(str, _list_of(document.get("usedBy")))) or "nobody"
-    head = [["object", _name(document)], ["file", str(file)], ["used by", users]]
+    head = [["object", _name(document)], ["file", str(file)]]
+    if document.get("kind") != "policy":  # nobody selects one: it holds for everybody
+        head.append(["used by", users])
     if document.get("suspended"):
         head.append(["suspended", "yes"])
     seen = _seen(settings)

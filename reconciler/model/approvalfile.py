@@ -23,20 +23,20 @@ Operator = Literal[
 class ApprovalCondition(Record):
     """One look at an argument of the call."""
 
-    key: Text = ""
+    key: Annotated[Text, Field(examples=["command"])] = ""
     """The argument; without it, for `no_command_substitution` alone, every one."""
     op: Operator
     """How it is looked at."""
-    value: Text = ""
+    value: Annotated[Text, Field(examples=["rm, dd, mkfs"])] = ""
     """What it is compared with."""
 
 
 class ApprovalRule(Record):
     """One rule; the first that fits a call decides."""
 
-    tools: Text = ""
+    tools: Annotated[Text, Field(examples=["fs"])] = ""
     """The provider that it speaks of, like `fs`; `*` or nothing is any."""
-    tool: Text = ""
+    tool: Annotated[Text, Field(examples=["fs_write_file"])] = ""
     """The tool of it, like `fs_write_file` or `write_file`; `*` or nothing is any."""
     when: Annotated[Seq[ApprovalCondition], Field(max_length=100)] = ()
     """Conditions on its arguments, of which all must fit."""

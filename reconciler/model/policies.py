@@ -122,7 +122,7 @@ class Rule(Record):
     """Purposes that it speaks of: those of `interface.toml`, without one the interface's name."""
     classes: Seq[Name] = ()
     """Classes of data that it speaks of, exactly."""
-    max_class: Name | None = None
+    max_class: Annotated[Name, Field(examples=["internal"])] | None = None
     """The highest class of data that it lets go."""
     max_bytes: Bytes | None = None
     """The largest request body that it lets go, and of a whole call the largest input."""

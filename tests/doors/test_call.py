@@ -245,6 +245,31 @@ def test_an_outcome_that_is_not_known_has_a_code_of_its_own(world: World) -> Non
     assert (ran.code, json.loads(ran.out)) == (3, told)
 
 
+@pytest.mark.parametrize(("reads", "code"), [(False, 3), (True, 1)])
+@pytest.mark.parametrize("silent", [True, False])
+def test_no_answer_of_a_tool_that_changes_something_may_mean_that_it_was_done(
+    world: World, reads: bool, code: int, silent: bool
+) -> None:
+    """A script that repeats what ended with 1 would send the same mail a second time."""
+    tool = {**_TOOL, "annotations": {"readOnlyHint": reads}}
+
+    def called(params: Mapping[str, Any]) -> Any:
+        if silent:
+            return fakes.SILENT
+        raise ConnectionError("a controller that is killed")
+
+    answers: dict[str, fakes.Answer] = {
+        **router({}),
+        "tools/list": lambda params: {"tools": [tool]},
+        "tools/call": called,
+    }
+    with fakes.served(door(world), answers):
+        ran = world.handler("call", "ocr_extract", "path=a.pdf", "--timeout", "0.5")
+    assert (ran.code, ran.out) == (code, "")
+    assert ("did not answer in time" if silent else "was not answered") in ran.err
+    assert ("look before you repeat it ('handler jobs list')" in ran.err) is not reads
+
+
 def test_the_tools_that_can_be_called_are_listed(world: World) -> None:
     with fakes.served(door(world), router({}, pages=2)) as heard:
         shown = world.handler("call", "--list")

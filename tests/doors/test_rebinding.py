@@ -122,6 +122,20 @@ def test_init_gives_editors_what_they_need(world: World, config: Path) -> None:
                 assert (config / line.removeprefix("path = ").strip('"')).is_file()
 
 
+@pytest.mark.parametrize("settings", ["tombi.toml", ".taplo.toml"])
+def test_an_editor_knows_the_schema_of_every_file_that_a_person_writes(settings: str) -> None:
+    told = scaffolding.scaffold()[settings]
+    text = told if isinstance(told, str) else told.decode()
+    for kind, example in {
+        "policy": "policies/egress.toml",
+        "approval": "policies/approval.toml",
+        "chain": "chains/*.toml",
+        "profile": "profiles/*/*/profile.toml",
+    }.items():
+        assert f'path = "schemas/{kind}.schema.json"' in text
+        assert f'include = ["{example}"]' in text
+
+
 def test_what_init_says_to_do_next_can_be_done(world: World) -> None:
     """The folder of the scaffold's scope is made, since nobody has to have one of that name."""
     said = world.handler("init", "other").err

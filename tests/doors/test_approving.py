@@ -1,0 +1,38 @@
+"""approve list and show: what waits comes first, and arguments are read as the JSON that they are."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from reconciler.control import approvals
+from reconciler.doors import approving, usage
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An older question of a chain that waits, and a newer one that was answered."""
+    now = time.time()
+    call = {"run": "7569eafc797f", "tool": "fs_write_file", "arguments": {"path": "a's.md", "new": True}}
+    kept = [
+        approvals.Approval("aaaaaaaaaaaa", "sha256:1", now - 60, now + 60, about=call),
+        approvals.Approval("bbbbbbbbbbbb", "sha256:2", now - 30, now + 60, "used", about={"agent": "max"}),
+    ]
+    monkeypatch.setattr(approvals, "stored", lambda state: kept)
+    monkeypatch.setattr(approving, "_state", lambda settings: tmp_path)
+
+
+@pytest.mark.usefixtures("asked")
+def test_what_waits_is_listed_before_what_was_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = usage.Settings()
+    settings.output = "name"
+    assert approving.listing(settings) == 0
+    assert capsys.readouterr().out.split() == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"]
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_arguments_of_a_call_are_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert approving.show(usage.Settings(), "aaaa") == 0
+    line = next(one for one in capsys.readouterr().out.splitlines() if one.startswith("arguments"))
+    assert json.loads(line.removeprefix("arguments")) == {"path": "a's.md", "new": True}
