@@ -14,7 +14,7 @@ from reconciler.drivers import reading, sealing, sse, stating, streaming, turnin
 from reconciler.drivers.asking import Call, Unsealable
 from reconciler.drivers.picking import at, count, parsed, text
 from reconciler.model.dialect import Operation, Profile
-from reconciler.model.outcome import CallOutcome, Done, Rejected, Unknown, Usage
+from reconciler.model.outcome import CallOutcome, Rejected, Unknown, Usage
 from reconciler.model.sealed import Reply, Sealed
 from reconciler.model.turns import (
     Answered,
@@ -185,24 +185,13 @@ def _object(arguments: str) -> dict[str, object]:
 def read(reply: Reply, call: Call, profile: Profile) -> CallOutcome:
     """What the answer to a call is."""
     if call.operation == COUNT:
-        return _counted(reply, profile)
+        return turning.counted(reply, profile)
     return turning.done(_read(reply, text(call.fields.get("model")), profile))
 
 
 def read_turn(reply: Reply, turn: Turn, profile: Profile) -> Answered | Rejected | Unknown:
     """What the answer to a turn is."""
     return _read(reply, turn.model, profile)
-
-
-def _counted(reply: Reply, profile: Profile) -> CallOutcome:
-    body = reading.opened(reply, profile, "")
-    if isinstance(body, Rejected | Unknown):
-        return body
-    seen = reading.seen(reply, profile)
-    if not isinstance(body.get("input_tokens"), int):
-        return Unknown("the answer has no count", seen)
-    tokens = count(body["input_tokens"])
-    return Done({"inputTokens": tokens}, usage=Usage(input_tokens=tokens), seen=seen)
 
 
 def _read(reply: Reply, model: str, profile: Profile) -> Answered | Rejected | Unknown:

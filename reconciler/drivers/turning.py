@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
-from reconciler.drivers import stating
+from reconciler.drivers import reading, stating
 from reconciler.drivers.asking import TurnDecoder, Unsealable
+from reconciler.drivers.picking import count
 from reconciler.model.dialect import Operation, Profile
-from reconciler.model.outcome import CallOutcome, Done, Rejected, Unknown
+from reconciler.model.outcome import CallOutcome, Done, Rejected, Unknown, Usage
+from reconciler.model.sealed import Reply
 from reconciler.model.turns import Answered, Event, Message, ModelFacts, Turn
 
 
@@ -72,3 +74,15 @@ class Streamed:
     def close(self) -> CallOutcome:
         """What the whole stream was."""
         return done(self._inner.close())
+
+
+def counted(reply: Reply, profile: Profile) -> CallOutcome:
+    """What the answer to a count of tokens is."""
+    body = reading.opened(reply, profile, "")
+    if isinstance(body, Rejected | Unknown):
+        return body
+    seen = reading.seen(reply, profile)
+    if not isinstance(body.get("input_tokens"), int):
+        return Unknown("the answer has no count", seen)
+    tokens = count(body["input_tokens"])
+    return Done({"inputTokens": tokens}, usage=Usage(input_tokens=tokens), seen=seen)
