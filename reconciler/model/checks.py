@@ -177,7 +177,8 @@ def check(annotation: Any) -> Check:
     if origin is tuple:
         return _tuple(check(get_args(annotation)[0]), stated)
     if origin is dict:
-        return _dict(*map(check, get_args(annotation)))
+        key, each = map(check, get_args(annotation))
+        return _dict(key, each, stated)
     if isinstance(annotation, RecordType):
         return _lazily(annotation)
     return _PLAIN[annotation](stated)
@@ -253,9 +254,11 @@ def _tuple(each: Check, stated: Mapping[str, Any]) -> Check:
     return test
 
 
-def _dict(key: Check, each: Check) -> Check:
+def _dict(key: Check, each: Check, stated: Mapping[str, Any]) -> Check:
+    least, most = stated.get("min_length", 0), stated.get("max_length", sys.maxsize)
+
     def test(value: Any) -> Any:
-        if type(value) is not dict:
+        if type(value) is not dict or not least <= len(value) <= most:
             raise Unfit
         return {key(name): each(one) for name, one in value.items()}
 

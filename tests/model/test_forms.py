@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reconciler.model import twins
 from reconciler.model.checks import Unfit, reading
 from reconciler.model.forms import Record
+from reconciler.model.register import Dialect
 from reconciler.model.resources import KINDS, Agent, Binding, Config, Interface, KindRow
 from tests.kit.effort import times
 
@@ -255,6 +256,18 @@ def test_what_the_checks_do_not_take_may_still_be_right() -> None:
     with pytest.raises(Unfit):
         reading(Agent)(many)
     assert Agent.model_validate(many).requires == ("ocr/v1",)
+
+
+def test_a_table_that_must_not_be_empty_is_not_taken_empty() -> None:
+    table = {
+        "apiVersion": "handler.dialect/v1",
+        "name": "a",
+        "version": 1,
+        "description": "A.",
+        "driver": "a@1",
+    }
+    with pytest.raises(Unfit):
+        reading(Dialect)({**table, "operations": {}})
 
 
 def test_a_record_is_equal_hashed_copied_and_kept_by_its_values() -> None:

@@ -21,7 +21,7 @@ from tests.doors.conftest import World
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "reasons"
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_HEX = re.compile(r"\b[0-9a-f]{12,64}\b")
+_HEX = re.compile(r"(?<=@)[0-9a-f]{12}\b|\b(?![0-9]+\b)[0-9a-f]{12,64}\b")  # one in 280 has no letter
 _FOUGHT = re.compile(r"changed [0-9]+ times within a minute, [0-9]+ times")  # as the machine lets them
 _COUNTED = re.compile(r"^(.*\bapplied) [0-9]+[sm] ago\b", re.MULTILINE)
 _SHORT = re.compile(r"(?:(?<=@)|(?<=no git, )|(?<=sha256:)|(?<=sha1:))[0-9a-f]{7}\b")
@@ -123,8 +123,8 @@ def _plain(text: str, names: Mapping[str, str]) -> str:
 
 def _one_digest(text: str) -> str:
     """Digests by the order in which they come: of the same length, so that columns stand."""
-    found = list(dict.fromkeys(one[:12] for one in _HEX.findall(text) if not one.isdigit()))
+    found = list(dict.fromkeys(one[:12] for one in _HEX.findall(text)))
     marks = {one: f"{number + 1:x}" for number, one in enumerate(found)}
     names = dict(zip(dict.fromkeys(_SHORT.findall(text)), _NAMES, strict=False))
     text = _SHORT.sub(lambda one: names[one[0]], text)
-    return _HEX.sub(lambda one: marks.get(one[0][:12], one[0][0]) * len(one[0]), text)
+    return _HEX.sub(lambda one: marks[one[0][:12]] * len(one[0]), text)
