@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from reconciler.admission import chaintypes
 from reconciler.admission.chainfindings import Finding
 from reconciler.admission.view import nearest
-from reconciler.model.chain import END, ENVELOPE, Branch, Chain, Task, labels
+from reconciler.model.chain import END, ENVELOPE, Chain, Task, labels
 from reconciler.model.problems import Path, listed, quoted
 
 _WORDS = {
@@ -109,7 +109,7 @@ def _branches_can_fire(task: Task, path: Path) -> Iterator[Finding]:
     for at, branch in enumerate(task.transition.branches):
         if branch.operator not in ("equals", "contains", "starts_with", "ends_with"):
             continue
-        if any(_matches(branch, word) for word in words):
+        if any(map(branch.fits, words)):
             continue
         failed = branch.when.strip() == "failed"
         near = branch.when.replace("-", "_")
@@ -127,18 +127,6 @@ def _branches_can_fire(task: Task, path: Path) -> Iterator[Finding]:
             mend,
             candidates=(near,) if near else (),
         )
-
-
-def _matches(branch: Branch, word: str) -> bool:
-    match branch.operator:
-        case "equals":
-            return word == branch.when
-        case "contains":
-            return branch.when in word
-        case "starts_with":
-            return word.startswith(branch.when)
-        case _:
-            return word.endswith(branch.when)
 
 
 def _types_fit(chain: Chain) -> Iterator[Finding]:

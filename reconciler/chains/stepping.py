@@ -29,19 +29,9 @@ def ends(goto: str) -> bool:
 
 
 def _fits(branch: Branch, word: str, counters: Mapping[str, int]) -> bool:
-    match branch.operator:
-        case "equals":
-            return word == branch.when
-        case "contains":
-            return branch.when in word
-        case "starts_with":
-            return word.startswith(branch.when)
-        case "ends_with":
-            return word.endswith(branch.when)
-        case _ if branch.operator == BUDGET:
-            return counters.get(named(branch.edge), 0) >= int(branch.when)
-        case _:
-            return False
+    if branch.operator == BUDGET:
+        return counters.get(named(branch.edge), 0) >= int(branch.when)
+    return branch.fits(word)
 
 
 def named(written: str) -> str:

@@ -219,22 +219,14 @@ def _usage(found: object) -> Usage:
     )
 
 
-def decoder(head: Reply, call: Call, profile: Profile) -> "turning.Streamed | None":
+def decoder(head: Reply, call: Call, profile: Profile) -> turning.Streamed | None:
     """What reads the streamed answer to a call; None where it is no stream."""
-    inner = _decoder(head, text(call.fields.get("model")), profile, call.operation)
-    return None if inner is None else turning.Streamed(inner)
+    return turning.streamed(Streaming, head, call, profile)
 
 
 def turn_decoder(head: Reply, turn: Turn, profile: Profile) -> "Streaming | None":
     """What reads the streamed answer to a turn; None where it is no stream."""
-    return _decoder(head, turn.model, profile, TURN)
-
-
-def _decoder(head: Reply, model: str, profile: Profile, name: str) -> "Streaming | None":
-    operation = profile.operation(name)
-    if operation is None or not streaming.streams(head, operation):
-        return None
-    return Streaming(head, model, profile, operation)
+    return turning.begun(Streaming, head, profile, model=turn.model, name=TURN)
 
 
 class Streaming:

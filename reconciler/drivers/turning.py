@@ -1,14 +1,18 @@
 """What drivers of language models share, as functions: facts, roles, and a turn as the outcome of a call."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-from reconciler.drivers import reading, stating
-from reconciler.drivers.asking import TurnDecoder, Unsealable
-from reconciler.drivers.picking import count
+from reconciler.drivers import reading, stating, streaming
+from reconciler.drivers.asking import Call, TurnDecoder, Unsealable
+from reconciler.drivers.picking import count, text
 from reconciler.model.dialect import Operation, Profile
 from reconciler.model.outcome import CallOutcome, Done, Rejected, Unknown, Usage
 from reconciler.model.sealed import Reply
 from reconciler.model.turns import Answered, Event, Message, ModelFacts, Turn
+
+D = TypeVar("D", bound=TurnDecoder)
+Reader = Callable[[Reply, str, Profile, Operation], D]
 
 
 def facts(profile: Profile, operation: Operation, model: str, schema_in: tuple[str, str]) -> ModelFacts:
@@ -74,6 +78,20 @@ class Streamed:
     def close(self) -> CallOutcome:
         """What the whole stream was."""
         return done(self._inner.close())
+
+
+def begun(made: Reader[D], head: Reply, profile: Profile, *, model: str, name: str) -> D | None:
+    """What reads a streamed turn of an operation, by its maker; None where the answer is no stream."""
+    operation = profile.operation(name)
+    if operation is None or not streaming.streams(head, operation):
+        return None
+    return made(head, model, profile, operation)
+
+
+def streamed(made: Reader[D], head: Reply, call: Call, profile: Profile) -> Streamed | None:
+    """The same for a call, whose fields name the model."""
+    inner = begun(made, head, profile, model=text(call.fields.get("model")), name=call.operation)
+    return None if inner is None else Streamed(inner)
 
 
 def counted(reply: Reply, profile: Profile) -> CallOutcome:

@@ -117,6 +117,20 @@ class Branch(ChainRecord):
     edge: str = ""
     """For a budget: the edge that is counted, as `from->to`."""
 
+    def fits(self, word: str) -> bool:
+        """Whether a task's word takes this way, byte by byte; never of `default` and of budgets."""
+        match self.operator:
+            case "equals":
+                return word == self.when
+            case "contains":
+                return self.when in word
+            case "starts_with":
+                return word.startswith(self.when)
+            case "ends_with":
+                return word.endswith(self.when)
+            case _:
+                return False
+
 
 class Transition(ChainRecord):
     """Where a run goes after a task."""
