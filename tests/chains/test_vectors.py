@@ -1,8 +1,5 @@
-"""The engine's conformance vectors, by number (C1 to C54), and public reports of other engines (A, E numbers).
-
-Not here, since no run alone shows them: C25, C26 (allowlists), C29, C30 (windows), C37 (jitter), C49, C50, C55
-(approval policies), C43, C44's templates, each beside its module; C47 (the OpenAI door), C51, C52 (approvals that
-last, effects in the ledger) come with the door and with runs.
+"""The format's conformance vectors by number, and public reports of other engines (A and E numbers): what a run
+alone shows. ``test_by_number`` has the table of all, with the tests that stand elsewhere.
 """
 # ruff: noqa: E501 - small chains are read as one line
 
