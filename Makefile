@@ -7,7 +7,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-models flows-runs flows-sandbox flows-vendors canary golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-models flows-postgres flows-runs flows-sandbox flows-vendors canary golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,11 @@ flows-runs: setup  ## runs of chains whose controller is killed after each answe
 
 flows-crash: setup  ## a real SIGKILL at every point of an attempt, by three kinds of far ends: what became of it
 	@$(PY) -m tests.kit.crash
+
+flows-postgres: setup  ## the ledger's whole contract and the crash matrix on PostgreSQL (installs Debian's, where root)
+	@.ci/postgres
+	HANDLER_POSTGRES=1 $(PY) -m pytest -q -p no:randomly tests/attempts
+	@$(PY) -m tests.kit.crash --postgres
 
 flows-harness: setup  ## real harnesses, offline, with a scripted model (installs 1.6 GB once)
 	$(PY) -m pytest -q -p no:randomly tests/harnesses/matrix.py

@@ -23,6 +23,7 @@ from reconciler.attempts.store import Row, SqliteStore, Store
 LEASE_S = 30.0  # a holder renews every ten seconds: three chances
 PAGE = 32
 _LONGEST_WAIT_S = 2 * machine.DAY_S  # a check that lies further ahead was set by a clock that jumped
+_SKEW_S = 5.0  # between two machines' clocks: with more, a lease of one says nothing to the other
 _ASIDE = frozenset({CancelAsked.__name__})  # what others may have said meanwhile without overtaking a holder
 _TERMS = "over_at = 0"
 _HEX = re.compile(r"[0-9a-f-]{4,36}")
@@ -66,9 +67,13 @@ class Event:
 class Ledger:
     """The rows, and the papers beside them."""
 
-    def __init__(self, store: Store, papers: Papers) -> None:
+    def __init__(self, store: Store, papers: Papers, home: str = "") -> None:
+        """``home`` names the state folder where several share the rows: holders' names begin with it, and
+        what it holds is looked after by it, for the papers lie there.
+        """
         self.store = store
         self.papers = papers
+        self.home = home
 
     @classmethod
     def read(cls, state: Path) -> "Ledger":
@@ -148,18 +153,19 @@ class Ledger:
 
         ``orphans`` also takes at once whatever another holder left: right only for whoever holds the state
         folder's lock, at its start. A lease or a check too far ahead was set by a clock that jumped: due.
+        Of another home, only a call is taken whose witness is gone: that needs no papers.
         """
         values = {
             "me": holder, "now": now, "until": now + LEASE_S, "far": now + LEASE_S + 1,
-            "late": now + _LONGEST_WAIT_S, "n": limit,
+            "late": now + _LONGEST_WAIT_S, "n": limit, "home": self.home, "length": len(self.home),
         }  # fmt: skip
         free = "(lease_until <= :now OR lease_until > :far)"
         due = f"(next_check_at <= :now OR next_check_at > :late) AND {free}"
-        which = "holder <> :me" if orphans else due
-        picked = (
-            f"SELECT id FROM attempt WHERE {_TERMS} AND {which}"  # noqa: S608
-            f" ORDER BY next_check_at LIMIT :n{self.store.skip_locked}"
-        )
+        mine = "substr(holder, 1, :length) = :home"
+        if not orphans and self.home and abs(self.store.skew_s()) < _SKEW_S:
+            mine = f"({mine} OR (kind = 'call' AND grade = 'boundary'))"
+        which = f"holder <> :me AND {mine}" if orphans else f"{due} AND {mine}"
+        picked = f"SELECT id FROM attempt WHERE {_TERMS} AND {which} ORDER BY next_check_at LIMIT :n"  # noqa: S608
         sql = (
             "UPDATE attempt SET fence = fence + 1, holder = :me, lease_until = :until"  # noqa: S608
             f" WHERE id IN ({picked}) RETURNING *"

@@ -32,7 +32,9 @@ class UnbegunError(UnusableError):
 class Store(Protocol):
     """Rows in one engine. For one thread at a time."""
 
-    skip_locked: str  # what a claim adds to its selection, so that two relays never wait for one another
+    def skew_s(self) -> float:
+        """How far the clock that all who share the rows go by is ahead of this machine's."""
+        ...
 
     def transaction(self) -> AbstractContextManager[None]:
         """Everything inside happens or nothing does; inside another one it is a savepoint."""
@@ -51,8 +53,6 @@ class Store(Protocol):
 
 class SqliteStore:
     """The ledger's file. ``only_read`` opens what there is, beside a controller that writes."""
-
-    skip_locked = ""
 
     def __init__(self, path: Path, *, only_read: bool = False) -> None:
         """Open the file, and bring it to this version. Raises UnusableError."""
@@ -87,6 +87,10 @@ class SqliteStore:
 
     def _version(self) -> int:
         return int(self._base.execute("PRAGMA user_version").fetchone()["user_version"])
+
+    def skew_s(self) -> float:
+        """See ``Store``: all who share a file share its machine's clock."""
+        return 0.0
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

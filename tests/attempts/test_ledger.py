@@ -45,7 +45,7 @@ from tests.attempts.wishes import NOW, new
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
+def file_ledger(tmp_path: Path) -> Iterator[Ledger]:
     one = Ledger.at(tmp_path)
     yield one
     one.close()
@@ -305,7 +305,8 @@ def test_a_reader_beside_a_writer_sees_what_is_kept_and_makes_nothing(tmp_path: 
     ledger.close()
 
 
-def test_a_locked_ledger_refuses_and_nothing_is_kept(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_locked_ledger_refuses_and_nothing_is_kept(file_ledger: Ledger, tmp_path: Path) -> None:
+    ledger = file_ledger
     ledger.store.rows("PRAGMA busy_timeout = 50")
     other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -331,8 +332,9 @@ def _on_a_full_disk(ledger: Ledger, room: int, act: Callable[[], object]) -> Non
 
 @pytest.mark.parametrize("room", [0, 100, 4096, 9000])
 def test_on_a_full_disk_each_write_is_refused_whole_and_works_when_there_is_room(
-    ledger: Ledger, room: int
+    file_ledger: Ledger, room: int
 ) -> None:
+    ledger = file_ledger
     sent = ledger.apply(ledger.prepare(new(1), NOW).attempt, NOW, Submit())
 
     def fill() -> None:
@@ -384,8 +386,9 @@ _RACE = """
 import sys
 from pathlib import Path
 from reconciler.attempts.happenings import Submit
-from reconciler.attempts.ledger import Ledger, OvertakenError
-ledger = Ledger.at(Path(sys.argv[1]))
+from reconciler.attempts.ledger import OvertakenError
+from tests.kit.ledgers import opened
+ledger = opened(Path(sys.argv[1]))
 rows = ledger.listing(5000)
 sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.readline()
 won = 0
@@ -400,8 +403,9 @@ print(won)
 
 
 @pytest.mark.slow
-def test_eight_processes_race_over_three_hundred_attempts_and_each_is_won_once(tmp_path: Path) -> None:
-    ledger = Ledger.at(tmp_path)
+def test_eight_processes_race_over_three_hundred_attempts_and_each_is_won_once(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     with ledger.store.transaction():
         for number in range(300):
             ledger.prepare(new(number), NOW)
@@ -417,7 +421,6 @@ def test_eight_processes_race_over_three_hundred_attempts_and_each_is_won_once(t
     won = [int(one.communicate("go\n", timeout=100)[0]) for one in racers]
     assert sum(won) == 300
     assert {one.transmissions for one in ledger.listing(5000)} == {1}
-    ledger.close()
 
 
 def test_retention_takes_what_is_old_and_over_and_never_what_is_unknown(ledger: Ledger) -> None:
@@ -521,9 +524,10 @@ _OWNER = """
 import sys
 from pathlib import Path
 from reconciler.attempts.happenings import Accepted, Submit, Succeeded
-from reconciler.attempts.ledger import LEASE_S, Ledger, OvertakenError
+from reconciler.attempts.ledger import LEASE_S, OvertakenError
 from tests.attempts.wishes import NOW, new
-ledger = Ledger.at(Path(sys.argv[1]))
+from tests.kit.ledgers import opened
+ledger = opened(Path(sys.argv[1]))
 mine = ledger.apply(ledger.prepare(new(lease_until=NOW + LEASE_S), NOW).attempt, NOW, Submit())
 print("sent", flush=True)
 sys.stdin.readline()
@@ -535,7 +539,9 @@ except OvertakenError as error:
 """
 
 
-def test_report_5_an_owner_that_was_stopped_and_goes_on_changes_nothing(tmp_path: Path) -> None:
+def test_report_5_an_owner_that_was_stopped_and_goes_on_changes_nothing(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     """saq#126: SIGSTOP, a takeover, SIGCONT: by a real process."""
     with subprocess.Popen(
         [sys.executable, "-c", _OWNER, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -543,10 +549,8 @@ def test_report_5_an_owner_that_was_stopped_and_goes_on_changes_nothing(tmp_path
         assert owner.stdout is not None
         assert owner.stdout.readline() == "sent\n"
         owner.send_signal(signal.SIGSTOP)
-        ledger = Ledger.at(tmp_path)
         (taken,) = ledger.claim("relay", NOW + LEASE_S + 1)
         ledger.apply(taken, NOW + LEASE_S + 1, Lost("its owner is silent"))
         owner.send_signal(signal.SIGCONT)
         assert owner.communicate("go on\n", timeout=60)[0] == "overtaken indeterminate 2\n"
     assert [one.state for one in ledger.listing()] == [State.INDETERMINATE]
-    ledger.close()

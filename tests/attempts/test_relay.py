@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +28,10 @@ from reconciler.attempts.relay import Relay
 from reconciler.attempts.store import UnusableError
 from reconciler.attempts.writing import Writing
 from tests.attempts.wishes import NOW, new
+from tests.kit import ledgers
 from tests.kit.crash import Clock
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 @dataclass
@@ -104,7 +109,7 @@ class House:
 
 def _in_a_house(folder: Path, story: Callable[[House], Awaitable[None]], desk: Desk | None = None) -> None:
     async def live() -> None:
-        ledger, clock, far = Ledger.at(folder), Clock(NOW), desk or Desk()
+        ledger, clock, far = ledgers.opened(folder), Clock(NOW), desk or Desk()
         writing = Writing(ledger, clock)
         relay = Relay(writing, far, "relay", clock=clock, chance=lambda: 0.5)
         try:
@@ -341,17 +346,19 @@ def test_a_result_that_cannot_be_had_is_said_as_what_it_is(
     _in_a_house(tmp_path, story)
 
 
-def test_pieces_of_work_share_a_commit_and_one_that_fails_takes_nothing_with_it(tmp_path: Path) -> None:
+def test_pieces_of_work_share_a_commit_and_one_that_fails_takes_nothing_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story(house: House) -> None:
-        commits = 0
+        commits, store = 0, house.ledger.store
+        execute = type(store).transaction
 
-        def counted(*_: object) -> None:
+        def counted(self: Any) -> AbstractContextManager[None]:
             nonlocal commits
-            commits += 1
+            commits += not self._depth
+            return execute(self)
 
-        house.ledger.store._base.set_trace_callback(  # type: ignore[attr-defined]
-            lambda sql: counted() if sql == "COMMIT" else None
-        )
+        monkeypatch.setattr(type(store), "transaction", counted)
         gate = asyncio.Event()
         first = asyncio.create_task(house.writing.run(lambda one: one.prepare(new(0), NOW)))
         many = [house.writing.run(lambda one, n=n: one.prepare(new(n), NOW)) for n in range(1, 30)]
@@ -397,7 +404,7 @@ def test_two_relays_on_one_ledger_send_each_job_once(tmp_path: Path) -> None:
         for number in range(20):
             wish = new(number, kind="job", grade="wire")
             await house.writing.run(lambda led, wish=wish: led.prepare(wish, NOW))
-        other = Writing(Ledger.at(tmp_path), house.clock)
+        other = Writing(ledgers.opened(tmp_path), house.clock)
         second = Relay(other, house.desk, "second", clock=house.clock, chance=lambda: 0.5)
         house.clock.now += 100
         taken = await asyncio.gather(house.relay.look(), second.look(), house.relay.look())

@@ -4,16 +4,20 @@ import asyncio
 import threading
 from pathlib import Path
 
-from reconciler.attempts.ledger import Ledger
+import pytest
+
 from reconciler.attempts.writing import Writing
 from tests.attempts.wishes import NOW
+from tests.kit import ledgers
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def test_a_fault_in_one_who_hears_keeps_no_other_of_the_same_commit_waiting(tmp_path: Path) -> None:
     async def main() -> None:
         faults: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, t: faults.append(str(t["exception"])))
-        writing = Writing(Ledger.at(tmp_path), lambda: NOW)
+        writing = Writing(ledgers.opened(tmp_path), lambda: NOW)
         try:
             go = threading.Event()
             first = asyncio.create_task(writing.run(lambda _: go.wait(30)))

@@ -20,7 +20,7 @@ from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.records import Attempt, Execution, Idempotency, Owner, Request, State
 from reconciler.attempts.relay import Relay
 from reconciler.attempts.writing import Writing
-from tests.kit import farend, provider
+from tests.kit import farend, ledgers, postgres, provider
 
 POINTS = tuple(f"K{number}" for number in range(11))
 KINDS = ("keyed", "tagged", "blind")
@@ -90,7 +90,8 @@ def wish(kind: str, film: str) -> Attempt:
 
 async def live(state: Path, who: str, wire: farend.Wire, clock: Clock, *, cancel: bool = False) -> None:
     """A controller's life: the caller asks, the relay tends, until the attempt is over or nobody can know."""
-    dying = _Dying.at(state)
+    opened = ledgers.opened(state)
+    dying = _Dying(opened.store, opened.papers)
     dying.die = wire._die_at
     writing = Writing(dying, clock)
     relay = Relay(writing, wire, who, clock=clock, chance=lambda: 0.5)
@@ -145,11 +146,11 @@ def one_run(point: str, kind: str, port: int, folder: Path) -> Run:
         while not provider.ask(port, f"/count/hdl1-{kind}-{sealed}") and time.monotonic() < until:
             time.sleep(0.01)
     clock.now += 1
-    dead = Ledger.at(state)
+    dead = ledgers.opened(state)
     left = dead.listing()
     dead.close()
     asyncio.run(live(state, "second", _wire(kind, port, state, ""), clock))
-    after = Ledger.at(state)
+    after = ledgers.opened(state)
     try:
         (one,) = after.listing()
         return Run(
@@ -170,11 +171,21 @@ def _wire(kind: str, port: int, state: Path, die_at: str) -> farend.Wire:
     return farend.Wire(kind, port, ledger.Papers(state / "attempts"), die_at)
 
 
-def matrix(points: tuple[str, ...], kinds: tuple[str, ...], cancels: tuple[str, ...]) -> list[Run]:
-    """Every run of the matrix, each with a ledger of its own."""
+def matrix(
+    points: tuple[str, ...],
+    kinds: tuple[str, ...],
+    cancels: tuple[str, ...],
+    server: postgres.Server | None = None,
+) -> list[Run]:
+    """Every run of the matrix, each with a ledger of its own: a file, or a schema of the server."""
+    wanted = [(point, kind) for point in points for kind in kinds] + [(point, "keyed") for point in cancels]
+    runs = []
     with provider.running() as port, tempfile.TemporaryDirectory() as folder:
-        runs = [one_run(point, kind, port, Path(folder)) for point in points for kind in kinds]
-        return runs + [one_run(point, "keyed", port, Path(folder)) for point in cancels]
+        for point, kind in wanted:
+            if server is not None:
+                os.environ[ledgers.VARIABLE] = server.url()
+            runs.append(one_run(point, kind, port, Path(folder)))
+    return runs
 
 
 def expected(run: Run) -> tuple[str, int, int]:
@@ -193,11 +204,13 @@ def expected(run: Run) -> tuple[str, int, int]:
 def main() -> int:
     started = time.monotonic()
     wanted = [name for name in sys.argv[1:] if not name.startswith("-")] or [*POINTS, *CANCELS]
-    runs = matrix(
-        tuple(name for name in POINTS if name in wanted),
-        KINDS,
-        tuple(name for name in CANCELS if name in wanted),
-    )
+    server = postgres.Server() if "--postgres" in sys.argv else None
+    try:
+        points, cancels = (tuple(name for name in some if name in wanted) for some in (POINTS, CANCELS))
+        runs = matrix(points, KINDS, cancels, server)
+    finally:
+        if server is not None:
+            server.close()
     if "--json" in sys.argv:
         print(json.dumps([asdict(run) for run in runs]))
         return 0
