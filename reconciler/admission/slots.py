@@ -101,7 +101,7 @@ def headers_are_its_own(view: View, connector: Resource[Connector]) -> Iterator[
 
 def _opens(connector: Resource[Connector]) -> bool:
     """Whether a binding names a server that is reached."""
-    return any(one.format in ("url", "host") for one in connector.spec.settings.values())
+    return any(one.format not in (None, "folder") for one in connector.spec.settings.values())
 
 
 def _variable(slot: str) -> str:
@@ -182,6 +182,10 @@ _FORMS = {
     "folder": ("folder that can be shown", "write a folder, like '~/documents'"),
     "url": ("address that can be reached", "write an address, like 'https://api.example.com/v1'"),
     "host": ("server that can be reached", "write host:port, like 'mail.example.com:465'"),
+    "hosts": (
+        "list of servers that can be reached",
+        "write host:port, separated by blanks, like 'api.example.com:443 127.0.0.1:8080'",
+    ),
 }
 
 

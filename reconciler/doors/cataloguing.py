@@ -213,7 +213,9 @@ def entries(look: offline.Look) -> list[Entry]:
 
 def _entry(look: offline.Look, state: Path, form: Resource[Connector]) -> Entry:
     base, name = making.base(form), form.ref.name
-    named = [f"settings.{key}" for key, one in form.spec.settings.items() if one.format in ("url", "host")]
+    named = [
+        f"settings.{key}" for key, one in form.spec.settings.items() if one.format not in (None, "folder")
+    ]
     evidence = [*proofs.beside(look.trees, name), *proofs.kept(state, name)]
     tier, mode, day = _standing(look, form, base.code.digest, evidence)
     bindings = sorted(

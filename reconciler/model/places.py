@@ -3,8 +3,8 @@
 A connector states what it may touch, and a person the few things that only they know: which folder, and
 where their own server is. A setting with ``format`` is such a thing. Its value stands in the binding's file,
 is judged there, and widens the sandbox of that binding's instance by exactly itself: one folder, read-only,
-at a place inside that tells nothing of where it lies; or one host and port, by https for a name, and by plain
-http for an address alone, since only TLS holds a name to its server.
+at a place inside that tells nothing of where it lies; or one host and port (or each of a list), by https for
+a name, and by plain http for an address alone, since only TLS holds a name to its server.
 """
 
 import re
@@ -12,10 +12,11 @@ from typing import Literal
 
 from reconciler.model.hosts import Target, doubts
 
-Format = Literal["folder", "url", "host"]
+Format = Literal["folder", "url", "host", "hosts"]
 FOLDERS = "/folders"  # where the sandbox shows them, each under its setting's key
 _URL = re.compile(r"(https?)://([^/?#@\s]{1,300})((?:/[\x21-\x22\x24-\x3e\x40-\x7e]*)?)")
 _PORTS = {"https": 443, "http": 80}
+_MOST_HOSTS = 256
 # Whole worlds of a machine, none of them somebody's documents.
 _WIDE = re.compile(
     r"/(?:(?:root|home|mnt|media|srv|var|tmp|usr|opt)?|(?:etc|boot|proc|sys|dev|run)(?:/.*)?)|~|/home/[^/]+"
@@ -27,10 +28,26 @@ def place(key: str) -> str:
     return f"{FOLDERS}/{key}"
 
 
-def target(form: Format, text: str) -> Target | None:
-    """The server that a setting's value names; None for a folder. Raises ValueError, as a clause."""
+def targets(form: Format, text: str) -> tuple[Target, ...]:
+    """The servers that a setting's value names; none for a folder. Raises ValueError, as a clause."""
     if form == "folder":
-        return None
+        return ()
+    if form == "hosts":
+        words = text.split()
+        if not 0 < len(words) <= _MOST_HOSTS:
+            raise ValueError(f"it is no list of 1 to {_MOST_HOSTS} hosts, separated by blanks")
+        return tuple(_named(word) for word in words)
+    return (_target(form, text),)
+
+
+def _named(word: str) -> Target:
+    try:
+        return _likely(Target.parse(word))
+    except ValueError as why:
+        raise ValueError(f"of '{word[:80]}': {why}") from None
+
+
+def _target(form: Format, text: str) -> Target:
     if form == "host":
         return _likely(Target.parse(text))
     found = _URL.fullmatch(text)
@@ -51,7 +68,7 @@ def fault(form: Format, value: object) -> str | None:
     if form == "folder":
         return _folder_fault(value)
     try:
-        target(form, value)
+        targets(form, value)
     except ValueError as why:
         return str(why)
     return None

@@ -132,9 +132,9 @@ class Setting(Record):
     """A regular expression that its text must match."""
     required: bool = False
     """Whether a binding must set it."""
-    format: Literal["folder", "url", "host"] | None = None
+    format: Literal["folder", "url", "host", "hosts"] | None = None
     """What the value opens: `folder` is shown inside, read-only; the server of a `url` or `host` (host:port)
-    may be reached."""
+    may be reached, and each of `hosts`, separated by blanks."""
 
 
 class ToolMapping(Record):

@@ -203,8 +203,8 @@ def _facts(profile: Resource[Profile]) -> bytes:
 
 def _egress(listed: tuple[str, ...], binding: Binding, connector: Connector) -> tuple[str, ...]:
     """What the connector lists, and the servers that the binding's settings name."""
-    found = (places.target(form, value) for _, form, value in _formed(binding, connector))
-    named = {str(target) for target in found if target is not None}
+    found = (places.targets(form, value) for _, form, value in _formed(binding, connector))
+    named = {str(target) for targets in found for target in targets}
     return tuple(sorted({*listed, *named})) if named else listed
 
 

@@ -24,7 +24,10 @@ from tests.kit.tiny_gguf import gguf
 Settings = dict[str, Any]
 _ON_THE_WEB = ("ocr-mistral", "search-brave", "search-tavily")  # each needs a key: offline only
 _WITH_AN_EFFECT = ("email-smtp",)
-_HERE = ("fs-scope",)  # whose effects stay in a folder of the check's own
+_HERE = (
+    "fs-scope",
+    "http-fetch",
+)  # whose effects stay in a folder of the check's own, or a server of its own
 
 
 @contextmanager
@@ -53,8 +56,15 @@ def _corpus(folder: Path) -> Iterator[Settings]:
     yield {"settings": {"documents": str(interface("web-search/v1") / "conformance" / "corpus")}}
 
 
+@contextmanager
+def _web(folder: Path) -> Iterator[Settings]:
+    with engineside.suite_server("http/v1") as address:
+        yield {"settings": {"hosts": address}}
+
+
 # How a connector that cannot run by its defaults is bound, and what it is led to.
 BOUND: dict[str, Callable[[Path], AbstractContextManager[Settings]]] = {
+    "http-fetch": _web,
     "llm-llamacpp": _models,
     "llm-openai": _chat,
     "search-local": _corpus,
@@ -110,7 +120,8 @@ def test_what_one_connector_says_another_hears(lines: list[str]) -> None:
 
 def _reaches(connector: str) -> bool:
     described = spec(connector)
-    return bool(described.egress) or any(one.format in ("url", "host") for one in described.settings.values())
+    opens = {one.format for one in described.settings.values()}
+    return bool(described.egress) or not opens <= {None, "folder"}
 
 
 def _binding(connector: str, made: Settings) -> str:

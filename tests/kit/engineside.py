@@ -2,11 +2,13 @@
 
 import json
 import re
+import runpy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -42,6 +44,30 @@ class Served:
 
 
 @contextmanager
+def suite_server(version: str) -> Iterator[str]:
+    """The server that an interface's own suite brings, running: its host and port."""
+    folder = (
+        Path(__file__).resolve().parents[2] / "catalog" / "interfaces" / version / "conformance" / "corpus"
+    )
+    server = runpy.run_path(str(folder / "server.py"))["server"]()
+    with _running(server):
+        host, port = server.server_address[:2]
+        yield f"{host}:{port}"
+
+
+@contextmanager
+def _running(server: ThreadingHTTPServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
 def serving(answer: Callable[[Asked], Reply]) -> Iterator[Served]:
     """A server whose answers are made by ``answer``, which may be replaced while it runs."""
 
@@ -68,14 +94,8 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[Served]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     made = Served(f"http://127.0.0.1:{server.server_port}", answer=answer)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with _running(server):
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 _PAGES = (

@@ -18,8 +18,16 @@ from reconciler.model import places
     ],
 )
 def test_a_server_is_one_host_and_port(form: places.Format, value: str, target: str) -> None:
-    assert str(places.target(form, value)) == target
+    assert [str(one) for one in places.targets(form, value)] == [target]
     assert places.fault(form, value) is None
+
+
+def test_a_list_opens_each_of_its_hosts_and_one_that_is_none_names_itself() -> None:
+    listed = places.targets("hosts", "api.example.com:443  127.0.0.1:8080")
+    assert list(map(str, listed)) == ["api.example.com:443", "127.0.0.1:8080"]
+    assert "of 'localhost:1'" in str(places.fault("hosts", "api.example.com:443 localhost:1"))
+    for wrong in ("", " ", "api.example.com", "a.example:1,b.example:2", " ".join(["a.example:1"] * 257)):
+        assert places.fault("hosts", wrong)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def test_a_host_has_a_port_and_nothing_else(value: object) -> None:
 @pytest.mark.parametrize("value", ["~/documents", "/srv/wiki", "/home/ada/papers/", "/var/lib/corpus"])
 def test_a_folder_of_documents_can_be_shown(value: str) -> None:
     assert places.fault("folder", value) is None
-    assert places.target("folder", value) is None
+    assert places.targets("folder", value) == ()
 
 
 @pytest.mark.parametrize(
