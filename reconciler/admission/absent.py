@@ -19,13 +19,12 @@ from reconciler.model.inventory import Layer, Resource
 from reconciler.model.jobs import companions
 from reconciler.model.names import Kind
 from reconciler.model.problems import Path, Problem, Severity, Span
-from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Project, Record
+from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Record
 
 _CODES = {
     Kind.INTERFACE: "I290",
     Kind.CONNECTOR: "C290",
     Kind.BINDING: "B290",
-    Kind.PROJECT: "P290",
     Kind.AGENT: "A290",
     Kind.CONFIG: "S290",
 }
@@ -56,8 +55,6 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
             found = _of_connector(resource)  # type: ignore[arg-type]
         case Binding():
             found = _of_binding(resource.spec)
-        case Project():
-            found = _of_services(resource.spec)
         case Agent():
             found = _of_agent(resource.spec)
         case Config():
@@ -163,14 +160,7 @@ def _of_binding(spec: Binding) -> Iterator[Absence]:
         yield Absence(("addon",), needed=True)
 
 
-def _of_services(spec: Project | Agent) -> Iterator[Absence]:
-    for name, choice in spec.services.items():
-        if isinstance(choice, tuple) and len(choice) > 1:
-            yield Absence(("services", name), needed=True)
-
-
 def _of_agent(spec: Agent) -> Iterator[Absence]:
-    yield from _of_services(spec)
     if spec.agents:
         yield Absence(("agents",), needed=False)
     if spec.run is not None:

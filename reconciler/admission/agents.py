@@ -7,7 +7,6 @@ and keeps its last admitted form: of that form, whatever can still be routed.
 
 from collections.abc import Iterator
 
-from reconciler.admission import absent
 from reconciler.admission.models import models_of_agent
 from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.selection import Selected, Selections
@@ -135,22 +134,6 @@ def called_agents_are_known(view: View, agent: Resource[Agent]) -> Iterator[Prob
             )
 
 
-def asks_only_for_what_is_built(view: View, agent: Resource[Agent]) -> Iterator[Problem]:
-    """Nothing in the agent's file demands what this release cannot keep."""
-    for absence in absent.absences(agent):
-        if absence.needed:
-            yield Problem(
-                code="A215",
-                what=f"{quoted(absence.word)} is not built in this release",
-                why="serving without it would give the agent something else than was asked for",
-                mend="delete it, or wait for a release that does it",
-                at=Span(agent.file),
-                path=absence.path,
-                about=agent.ref,
-                reason="NotBuilt",
-            )
-
-
 def sandbox_reaches_exact_hosts(view: View, agent: Resource[Agent]) -> Iterator[Problem]:
     """What its sandbox may reach are hosts in the one form that a list can be compared by."""
     for index, fault in hosts.faults(agent.spec.sandbox.egress):
@@ -181,7 +164,6 @@ RULES = (
     scope_leaves_the_product_alone,
     sandbox_reaches_exact_hosts,
     called_agents_are_known,
-    asks_only_for_what_is_built,
 )
 
 

@@ -60,7 +60,8 @@ def models_of_agent(view: View, agent: Resource[Agent], selected: Iterable[Selec
         binding
         for one in selected
         if (contract := view.contract(one.interface)) is not None and _takes_model([contract])
-        if (binding := view.binding(one.binding)) is not None
+        for name in one.each
+        if (binding := view.binding(name.binding)) is not None
     ]
     if not behind:
         yield Problem(

@@ -7,9 +7,9 @@ chosen. Used for an agent as it is now, and for the last admitted form of one th
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from reconciler.admission import absent
+from reconciler.admission import absent, several
 from reconciler.admission.connectors import implemented
 from reconciler.admission.view import View, nearest
 from reconciler.admission.wiring import (
@@ -40,6 +40,12 @@ class Selected:
     max_calls: int | None  # a session, on top of the interface's own limit
     file: str
     path: Path
+    others: tuple["Selected", ...] = ()  # of language models: the same of further bindings, in order
+
+    @property
+    def each(self) -> tuple["Selected", ...]:
+        """It, and the further ones."""
+        return (self, *self.others)
 
 
 class Selections:
@@ -82,9 +88,6 @@ class Selections:
         binding = self._view.binding(choice.bindings[0])
         if found or binding is None:
             return found, self._in_its_place(choice)
-        if len(choice.bindings) > 1 and choice.where is not self._agent:  # its own are told by `agents`
-            words = (f"services.{choice.interface}",)
-            return [self._not_built(choice, choice.where.ref, (words, choice.bindings))], None
         connector = connector_of(self._view, binding)
         if connector is None:  # the binding is kept in its last form, and its connector is gone
             return [waits(_WAITS, binding.ref, Span(choice.where.file), choice.path, self._about)], None
@@ -104,6 +107,7 @@ class Selections:
         if found := list(self._unfit_tools(choice, version)):
             return found, None
         found = [*self._unbuilt(choice, (interface, *behind)), *self._draft(choice, interface)]
+        found += several.problems(self._view, choice, version, self._about)
         return found, _selected(choice, version)
 
     def _in_its_place(self, choice: Choice) -> Selected | None:
@@ -311,9 +315,11 @@ class Selections:
 
 
 def _selected(choice: Choice, version: InterfaceRef) -> Selected:
-    return Selected(
-        version, choice.bindings[0], choice.tools, choice.max_calls, choice.where.file, choice.path
+    first, *others = (
+        Selected(version, name, choice.tools, choice.max_calls, choice.where.file, path)
+        for name, path in several.places(choice)
     )
+    return replace(first, others=tuple(others)) if others else first
 
 
 def _can_serve(view: View, name: str) -> bool:

@@ -56,7 +56,7 @@ class Aside:
 def _needed(
     agents: Mapping[str, AgentRoutes], known: Mapping[InstanceName, Recipe]
 ) -> dict[InstanceName, Recipe]:
-    names = {route.instance for one in agents.values() for route in one.routes.values()}
+    names = {route.instance for one in agents.values() for route in one.every()}
     return {name: known[name] for name in sorted(names & known.keys())}
 
 

@@ -18,7 +18,7 @@ import orjson
 
 from reconciler.control import atomic
 from reconciler.model.routes import AgentRoutes, Route
-from reconciler.model.stands import MEANS, Stand, instant
+from reconciler.model.stands import MEANS, Stand, instant, together
 from reconciler.model.status import InstanceSeen
 
 SHEET = "capabilities.json"
@@ -45,15 +45,20 @@ class Standings:
         """
         try:
             for one in orjson.loads(told)["interfaces"]:
-                route = routes.routes.get(str(one["interface"]).partition("/")[0])
+                first = routes.routes.get(str(one["interface"]).partition("/")[0])
                 since = datetime.fromisoformat(one["since"]).timestamp()
-                if route is not None and one["state"] == "missing":
+                for route in first.each if first is not None and one["state"] == "missing" else ():
                     self._remembered[route.binding] = min(since, self._now())
         except (ValueError, TypeError, LookupError, OverflowError):
             return
 
     def stand(self, route: Route) -> Stand:
-        """How a route stands now. One that was pinned closed stays so, whatever became of its binding."""
+        """How a route stands now. One that was pinned closed stays so, whatever became of its binding. Where
+        several answer, some of them missing is degraded.
+        """
+        return together([self._stand(one) for one in route.each])
+
+    def _stand(self, route: Route) -> Stand:
         binding, instance = route.binding, str(route.instance)
         for name in (binding, instance):
             if name in self._withdrawn:

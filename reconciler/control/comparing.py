@@ -135,8 +135,8 @@ def _open(session: Session) -> Open:
         session.agent,
         session.revision,
         session.generation,
-        frozenset(route.instance for route in session.routes.routes.values()),
-        frozenset(str(route.interface) for route in session.routes.routes.values()),
+        frozenset(route.instance for route in session.routes.every()),
+        frozenset(str(route.interface) for route in session.routes.every()),
         session.standing,
     )
 

@@ -60,11 +60,14 @@ def services(admission: Admission, serving: RouteTable | None, agent: str) -> tu
     ``serving`` is None where nothing runs; then no instance is named.
     """
     routes = serving.agents.get(agent) if serving else None
-    return tuple(_service(admission, routes, one) for one in admission.selections.get(agent, ()))
+    chosen = admission.selections.get(agent, ())
+    return tuple(_service(admission, routes, one) for first in chosen for one in first.each)
 
 
 def _service(admission: Admission, routes: AgentRoutes | None, one: Selected) -> dict[str, Any]:
-    route = routes.routes.get(one.interface.name) if routes else None
+    first = routes.routes.get(one.interface.name) if routes else None
+    each = first.each if first else ()
+    route = next((found for found in each if found.binding == one.binding), first)
     data = admission.inventory.sources.get((Layer.CONFIG, one.file))
     line, column = _place(one.file, data, one.path) if data is not None else (0, 0)
     return {

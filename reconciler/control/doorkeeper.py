@@ -209,7 +209,7 @@ class Doorkeeper:
 
     def in_use(self) -> Collection[str]:
         """The bindings that open sessions are pinned to."""
-        return {route.binding for one in self._sessions.all() for route in one.routes.routes.values()}
+        return {route.binding for one in self._sessions.all() for route in one.routes.every()}
 
     def recipes(self) -> Mapping[InstanceName, Recipe]:
         """The recipes that open sessions are pinned to."""

@@ -215,11 +215,11 @@ def _used(facts: Facts, ref: ObjectRef) -> set[ObjectRef]:
     if isinstance(spec, Agent) and spec.project:
         found.add(ObjectRef(Kind.PROJECT, spec.project))
     for selected in admission.selections.get(ref.name, ()) if ref.kind is Kind.AGENT else ():
-        found.add(ObjectRef(Kind.BINDING, selected.binding))
+        found |= {ObjectRef(Kind.BINDING, one.binding) for one in selected.each}
         found.add(ObjectRef(Kind.INTERFACE, str(selected.interface)))
     served = facts.serving.agents.get(ref.name) if isinstance(spec, Agent) else None
     if served is not None and served is not facts.desired.agents.get(ref.name):
-        found |= {ObjectRef(Kind.BINDING, route.binding) for route in served.routes.values()}
+        found |= {ObjectRef(Kind.BINDING, route.binding) for route in served.every()}
     return found
 
 

@@ -169,7 +169,7 @@ async def _whole(coming: Coming, most: int) -> bytes:
 
 def _routes(caller: Caller) -> tuple[Route, ...]:
     route = caller.routes.routes.get(INTERFACE)
-    return () if route is None or route.vacant else (route,)
+    return tuple(one for one in route.each if not one.vacant) if route is not None else ()
 
 
 def _unsent(fault: NotSent) -> Fault:

@@ -74,6 +74,6 @@ class Retained:
         if not kept:
             self._path.unlink(missing_ok=True)
             return
-        names = {route.instance for routes in kept for route in routes.routes.values()}
+        names = {route.instance for routes in kept for route in routes.every()}
         recipes = {name: served.recipes[name] for name in names if name in served.recipes}
         atomic.write(self._path, orjson.dumps(routes_json(kept, recipes)))

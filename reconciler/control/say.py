@@ -143,7 +143,7 @@ def _waiting(index: Index, ref: ObjectRef) -> str:
     if ref.kind is Kind.AGENT:
         wanted, served = facts.desired.agents.get(ref.name), facts.serving.agents.get(ref.name)
         if wanted is not None and served is not None and wanted != served:
-            new = [r.instance for r in wanted.routes.values() if r.instance in facts.unproven]
+            new = [r.instance for r in wanted.every() if r.instance in facts.unproven]
             if new:
                 return f"{_and(map(str, new))} {'have' if len(new) > 1 else 'has'} to answer first"
     return ""
@@ -281,7 +281,8 @@ def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
         return _not_served(index, ref) or Condition(
             "Ready", "True", "LastGoodRetained", "earlier routes serve"
         )
-    for selected in facts.admission.selections.get(ref.name, ()):
+    chosen = facts.admission.selections.get(ref.name, ())
+    for selected in (one for first in chosen for one in first.each):
         binding = ObjectRef(Kind.BINDING, selected.binding)
         found = _ready(index, binding, (), index.instances(binding))
         if found.status == "False":
@@ -294,7 +295,7 @@ def _agent_ready(index: Index, ref: ObjectRef) -> Condition:
 
 def _not_served(index: Index, ref: ObjectRef) -> Condition | None:
     """Why the earlier routes of an agent do not serve it either; None when they do."""
-    for route in index.facts.serving.agents[ref.name].routes.values():
+    for route in index.facts.serving.agents[ref.name].every():
         binding = ObjectRef(Kind.BINDING, route.binding)
         form = index.facts.admission.in_force.get(binding)
         found = _SUSPENDED if route.suspended or (form and _is_suspended(form)) else None

@@ -102,7 +102,7 @@ class Sessions:
         A standing session serves all the same: on a full disk agents go on, and what is lost is that a
         restart would remember what they were pinned to.
         """
-        names = {route.instance for route in routes.routes.values()}
+        names = {route.instance for route in routes.every()}
         session = Session(
             id=self._token(),
             routes=routes,
@@ -216,7 +216,7 @@ def _as_json(session: Session) -> dict[str, Any]:
 def routes_json(agents: Iterable[AgentRoutes], recipes: Mapping[InstanceName, Recipe]) -> dict[str, Any]:
     """Pinned routes as JSON values, with every contract and recipe they name written once."""
     agents = tuple(agents)
-    contracts = {str(r.interface): r.contract for a in agents for r in a.routes.values()}
+    contracts = {str(r.interface): r.contract for a in agents for r in a.every()}
     return {
         "agents": [
             {
@@ -232,7 +232,7 @@ def routes_json(agents: Iterable[AgentRoutes], recipes: Mapping[InstanceName, Re
                         "suspended": route.suspended,
                         "models": route.models,
                     }
-                    for route in pinned.routes.values()
+                    for route in pinned.every()
                 ],
             }
             for pinned in agents
@@ -264,9 +264,12 @@ def routes_from(value: Mapping[str, Any]) -> tuple[tuple[AgentRoutes, ...], dict
             for route in pinned["routes"]
         ]
         scope = tuple(ScopeFolder(text(one["path"]), text(one["access"])) for one in pinned["scope"])
-        by_name = {route.interface.name: route for route in routes}
+        by_name: dict[str, Route] = {}
+        for route in routes:  # of one interface, the first is followed by the others
+            first = by_name.get(route.interface.name)
+            by_name[route.interface.name] = replace(first, others=(*first.others, route)) if first else route
         agents.append(AgentRoutes(agent=text(pinned["agent"]), routes=by_name, scope=scope))
-    used = {route.instance for one in agents for route in one.routes.values()}
+    used = {route.instance for one in agents for route in one.every()}
     recipes = {recipe.name: recipe for recipe in map(Recipe.from_json, value["recipes"])}
     return tuple(agents), {name: recipes[name] for name in recipes if name in used}
 

@@ -128,7 +128,7 @@ class _Ending:
     def record(self) -> CallRecord:
         """What is kept of it: never a payload."""
         failed = self.said if isinstance(self.said, TurnFailed) else None
-        routes = self.caller.routes.routes.values()
+        routes = self.caller.routes.every()
         route = next((one for one in routes if one.binding == self.candidate.binding), None)
         return CallRecord(
             at=self.began[0],

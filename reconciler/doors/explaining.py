@@ -124,11 +124,6 @@ _TOLD = {
         "what rests on a refused object is not admitted before it",
         "mend … first",
     ),
-    "P290": (
-        "'…' is not built in this release",
-        "it has no effect until it is, and that is said rather than passed over",
-        "delete it, or leave it for a later release",
-    ),
     "S199": (
         "more than 50 problems in one file",
         "the first ones say enough",

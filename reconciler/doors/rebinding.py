@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from reconciler.control import folders
 from reconciler.doors import editing, offline, usage
 from reconciler.model.names import Kind, ObjectRef
-from reconciler.model.problems import Path
+from reconciler.model.problems import Path, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ def edit(look: offline.Look, agent: str, interface: str, binding: str) -> Edit:
     about = ObjectRef(Kind.AGENT, agent)
     file = editing.file_of(look, about)
     before = look.tree.files[file]
-    after = editing.edited(look, file, {_place(editing.values(look, file), interface): binding})
+    values = editing.values(look, file)
+    after = editing.edited(look, file, {_place(values, interface): binding})
     return Edit(about, file, before, None if after == before else after)
 
 
@@ -57,4 +58,9 @@ def _place(values: dict[str, object], interface: str) -> Path:
     """The key that holds the selection: the short form, or the ``binding`` of the long one."""
     services = values.get("services")
     chosen = services.get(interface) if isinstance(services, dict) else None
+    if isinstance(chosen, list) and len(chosen) > 1:
+        raise usage.Stopped(
+            f"{interface} is answered by {listed(map(str, chosen))}, each for its own models: "
+            "edit the list in the agent's file"
+        )
     return ("services", interface, "binding") if isinstance(chosen, dict) else ("services", interface)

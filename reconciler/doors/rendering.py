@@ -165,7 +165,7 @@ def _print(settings: usage.Settings, scene: _Scene, asked: Asked) -> int:
     told: dict[str, Any] = {
         "agent": scene.agent,
         "harness": row.word if row else "none",
-        "instances": sorted({str(route.instance) for route in routes.routes.values()}),
+        "instances": sorted({str(route.instance) for route in routes.every()}),
         "routes": [
             {
                 "interface": str(route.interface),
@@ -174,7 +174,8 @@ def _print(settings: usage.Settings, scene: _Scene, asked: Asked) -> int:
                 "tools": [tool["name"] for tool in _served(routes, name)],
                 "suspended": route.suspended,
             }
-            for name, route in routes.routes.items()
+            for name, first in routes.routes.items()
+            for route in first.each
         ],
         "tools": {name: _served(routes, name) for name in routes.routes},
         "files": _files_told(scene, row, routes) if row else {},
@@ -202,7 +203,7 @@ def _served_otherwise(settings: usage.Settings, routes: AgentRoutes) -> Iterator
     serving: dict[str, list[str]] = {}
     for one in seen.instances if seen.lives else ():
         serving.setdefault(str(one.get("binding")), []).append(str(one.get("name")))
-    for route in routes.routes.values():
+    for route in routes.every():
         names = serving.get(route.binding, [])
         if names and str(route.instance) not in names:
             yield (

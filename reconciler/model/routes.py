@@ -6,7 +6,7 @@ session
 and never an open one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reconciler.model.contract import Contract
@@ -28,11 +28,32 @@ class Route:
     max_calls: int | None = None  # per session, on top of the interface's own limit
     suspended: str | None = None  # why new calls end `unavailable`, or None
     models: tuple[str, ...] | None = None  # that may be asked for, the default first; None: any
+    others: tuple["Route", ...] = ()  # of language models alone: further bindings, by their own models
 
     @property
     def vacant(self) -> bool:
         """Its place is kept, closed, and no instance stands there."""
         return not self.instance.digest
+
+    @property
+    def each(self) -> tuple["Route", ...]:
+        """It, and the further ones that its interface is answered by, in order."""
+        return (self, *self.others)
+
+    @property
+    def allowed(self) -> tuple[str, ...] | None:
+        """The models of all of them, the default first; None: any."""
+        if not self.others:
+            return self.models
+        return tuple(model for one in self.each for model in one.models or ())
+
+    def of_model(self, model: object) -> "Route":
+        """Which of them a call goes to: by its exact model; that which has the default where it names none;
+        itself where none of them has it.
+        """
+        if not self.others:
+            return self
+        return next((one for one in self.each if _has(one, model)), self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +72,11 @@ class AgentRoutes:
     routes: Mapping[str, Route]  # by interface name, in the order of names
     scope: tuple[ScopeFolder, ...] = ()
 
+    def every(self) -> Iterator[Route]:
+        """Each route to an instance: several of them where an interface is answered by several bindings."""
+        for route in self.routes.values():
+            yield from route.each
+
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
@@ -59,3 +85,8 @@ class RouteTable:
     generation: int
     agents: Mapping[str, AgentRoutes]
     recipes: Mapping[InstanceName, Recipe]
+
+
+def _has(route: Route, model: object) -> bool:
+    models = route.models or ()
+    return model in models if model else bool(models)

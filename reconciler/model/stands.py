@@ -4,7 +4,7 @@ Three words and since when, and nothing else: which connector or vendor is behin
 matter with it, is for operators.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -44,7 +44,15 @@ Stands = Callable[[Route], Stand]
 
 def as_pinned(route: Route) -> Stand:
     """How a route stands by what it was pinned as, without a look at what runs."""
-    return Stand("bound" if route.suspended is None else "missing")
+    return together([Stand("bound" if one.suspended is None else "missing") for one in route.each])
+
+
+def together(stands: Sequence[Stand]) -> Stand:
+    """How an interface stands that several answer: missing where all are, degraded where one is not well."""
+    first = stands[0]
+    if all(one.state == first.state for one in stands):
+        return Stand(first.state, max(one.since for one in stands))
+    return Stand("degraded", max(one.since for one in stands if one.state != "bound"))
 
 
 def instant(seconds: float) -> str:

@@ -7,7 +7,7 @@ it says something else; and only what changed is made anew. The result is the sa
 which a property test holds to.
 """
 
-from collections.abc import Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -95,8 +95,8 @@ class _Run:
         for one in in_force:
             if one.ref.kind is Kind.AGENT:
                 self._answer(cast("Resource[Agent]", one))
-                for selected in self._admission.selections.get(one.ref.name, ()):
-                    clients.setdefault(selected.binding, set()).add(one.ref.name)
+                for binding in self._bindings(self._admission, one.ref.name):
+                    clients.setdefault(binding, set()).add(one.ref.name)
         self._clients = {name: frozenset(users) for name, users in clients.items()}
         self._refuse(ref.name for ref in self._admission.refused if ref.kind is Kind.AGENT)
 
@@ -226,12 +226,15 @@ class _Run:
 
     def _note_client(self, agent: str) -> None:
         """Whom this agent is answered by now, and no more by whom it was."""
-        was = self._past.admission.selections.get(agent, ())
-        now = self._admission.selections.get(agent, ())
-        for selected in was:
-            self._clients[selected.binding] = self._clients.get(selected.binding, frozenset()) - {agent}
-        for selected in now:
-            self._clients[selected.binding] = self._clients.get(selected.binding, frozenset()) | {agent}
+        for binding in self._bindings(self._past.admission, agent):
+            self._clients[binding] = self._clients.get(binding, frozenset()) - {agent}
+        for binding in self._bindings(self._admission, agent):
+            self._clients[binding] = self._clients.get(binding, frozenset()) | {agent}
+
+    @staticmethod
+    def _bindings(admission: Admission, agent: str) -> Iterator[str]:
+        for selected in admission.selections.get(agent, ()):
+            yield from (one.binding for one in selected.each)
 
     def _in_force(self, kind: Kind, name: str) -> Resource[Record] | None:
         return self._admission.in_force.get(ObjectRef(kind, name))

@@ -8,6 +8,7 @@ never as a value. No words are made here: ``doors.radius`` tells it, ``plan.blas
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal
 
 from reconciler.admission.admit import Admission
@@ -153,7 +154,7 @@ class _Radius:
         for resources in (self._was, self._now):
             if project := getattr(resources[agent].spec, "project", None) if agent in resources else None:
                 yield ObjectRef(Kind.PROJECT, project)
-        for route in routes.routes.values():
+        for route in routes.every():
             yield ObjectRef(Kind.BINDING, route.binding)
             yield ObjectRef(Kind.INTERFACE, str(route.interface))
             for resources in (self._was, self._now):
@@ -247,8 +248,10 @@ class _Radius:
             return
         old, new = ((table[agent].routes if agent in table else {}) for table in self._tables)
         for name in sorted(old.keys() | new.keys()):
-            if _shape(old.get(name)) != _shape(new.get(name)):
-                yield Rerouted(name, old.get(name), new.get(name))
+            was, now = (side[name].each if name in side else () for side in (old, new))
+            for one, other in zip_longest(was, now):
+                if _shape(one) != _shape(other):
+                    yield Rerouted(name, one, other)
 
     def _deltas(self, ref: ObjectRef) -> tuple[reach.Delta, ...]:
         match ref.kind:
@@ -335,7 +338,7 @@ def _agent_reach(side: Side | None, routes: AgentRoutes | None) -> reach.Reach:
     if side is None or routes is None:
         return reach.NOTHING
     recipes = side.desired.recipes
-    return reach.together(reach.of_route(one, recipes.get(one.instance)) for one in routes.routes.values())
+    return reach.together(reach.of_route(one, recipes.get(one.instance)) for one in routes.every())
 
 
 def _shape(route: Route | None) -> tuple[object, ...] | None:

@@ -12,7 +12,7 @@ from typing import Literal
 from reconciler.admission.admit import Admission
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.resources import Binding
-from reconciler.model.routes import AgentRoutes
+from reconciler.model.routes import AgentRoutes, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,21 @@ class Losses:
         if new is not None and ObjectRef(Kind.AGENT, agent) not in self._after.refused:
             named = {one.interface.name for one in self._after.selections.get(agent, ())}
             given_up = routes.routes.keys() - named
-        for name, route in routes.routes.items():
+        for route in routes.every():
+            name = route.interface.name
             if route.binding != binding or route.suspended is not None or name in given_up:
                 continue
-            now = new.routes.get(name) if new else None
-            if now is None or now.suspended is not None:
+            if _is_lost(routes.routes[name], route, new.routes.get(name) if new else None):
                 return True
         return False
+
+
+def _is_lost(before: Route, route: Route, now: Route | None) -> bool:
+    """Whether nothing answers in a route's place now: where several did, for some model of it."""
+    serving = [one for one in now.each if one.suspended is None] if now else []
+    if not before.others:
+        return not serving
+    return not {model for one in serving for model in one.models or ()}.issuperset(route.models or ())
 
 
 def _serves(admission: Admission | None, ref: ObjectRef) -> bool:

@@ -13,7 +13,7 @@ from reconciler.model.contract import Contract
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Bug, Problem, Span
-from reconciler.model.resources import Agent
+from reconciler.model.resources import Agent, Binding
 from reconciler.model.routes import AgentRoutes, Route, RouteTable, ScopeFolder
 from reconciler.plan.making import Made
 
@@ -49,7 +49,7 @@ def routes(
     """The routes of an agent that has some; ``before`` itself when nothing differs from it."""
     found = {}
     for selected in sorted(admission.selections[agent.ref.name], key=lambda one: one.interface):
-        if route := _route(admission, selected, instances.get(selected.binding), agent.spec.models):
+        if route := _several(admission, selected, instances, agent.spec.models):
             found[selected.interface.name] = route
     new = AgentRoutes(agent.ref.name, found, scope(agent.spec, home))
     return before if before is not None and same_routes(new, before) else new
@@ -86,6 +86,15 @@ def same_table(one: RouteTable, other: RouteTable) -> bool:
     return all(same_routes(mine, other.agents[name]) for name, mine in one.agents.items())
 
 
+def _several(
+    admission: Admission, selected: Selected, instances: Instances, narrowed: tuple[str, ...]
+) -> Route | None:
+    """The route of one interface, with those of its further bindings behind it."""
+    each = [_route(admission, one, instances.get(one.binding), narrowed) for one in selected.each]
+    first, *others = each  # the version's contract is there for all of them, or for none
+    return replace(first, others=tuple(filter(None, others))) if first is not None and others else first
+
+
 def _route(
     admission: Admission,
     selected: Selected,
@@ -102,7 +111,12 @@ def _route(
     if answers is None:
         there = ObjectRef(Kind.BINDING, selected.binding) in admission.in_force
         nobody, why = InstanceName(selected.binding, ""), _UNSERVED if there else _REMOVED
-        return Route(selected.interface, selected.binding, nobody, contract, tools, selected.max_calls, why)
+        form = admission.in_force.get(ObjectRef(Kind.BINDING, selected.binding))
+        listed = form.spec.models if form is not None and isinstance(form.spec, Binding) else ()
+        return Route(
+            selected.interface, selected.binding, nobody, contract, tools, selected.max_calls, why,
+            models=models(contract, listed, narrowed),
+        )  # fmt: skip
     binding = answers.binding
     return Route(
         interface=selected.interface,
@@ -131,7 +145,11 @@ def _same_route(one: Route, other: Route) -> bool:
     if one.contract is not other.contract:
         if not _same_contract(one.contract, other.contract):
             return False
-        one = replace(one, contract=other.contract)
+        one = replace(
+            one,
+            contract=other.contract,
+            others=tuple(replace(further, contract=other.contract) for further in one.others),
+        )
     return one == other
 
 

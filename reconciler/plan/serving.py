@@ -64,7 +64,7 @@ def _recipes_for(
     # gone, perhaps.
     users = odd if all(name.binding in anew for name in lost) else agents
     there = (agents[agent] for agent in users if agent in agents)
-    used = {route.instance for routes in there for route in routes.routes.values()}
+    used = {route.instance for routes in there for route in routes.every()}
     return laid_over(desired.recipes, {name: current.recipes[name] for name in lost & used})
 
 
@@ -73,13 +73,14 @@ def _unproven(
 ) -> list[InstanceName]:
     if old is None or old is new:
         return []
-    served = {route.instance for route in old.routes.values()}
+    served = {route.instance for route in old.every()}
     return [
         route.instance
-        for name, route in new.routes.items()
+        for name, first in new.routes.items()
         if name in old.routes
-        and route.suspended is None  # nobody starts those, so none would ever answer
-        and not old.routes[name].vacant  # nobody answers there: nothing is kept by waiting
+        for route in first.each
+        if route.suspended is None  # nobody starts those, so none would ever answer
+        and not all(one.vacant for one in old.routes[name].each)  # nobody answers there: nothing is kept
         and route.instance not in served
         and route.instance not in proven
     ]

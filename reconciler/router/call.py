@@ -120,7 +120,7 @@ def _at_the_door(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usa
             )
         return Refused("invalid_input", fault, tool.input_rule(arguments))  # names of maps are payload too
     if tool.takes_model and route.models is not None and not _may_ask(route.models, arguments.get(MODEL)):
-        known = ", ".join(route.models[:_MAX_LISTED]) or "none"
+        known = ", ".join((route.allowed or ())[:_MAX_LISTED]) or "none"
         return Refused("refused", f"the models that you may ask for: {known}", "a model that is not granted")
     return _beyond(usage)
 

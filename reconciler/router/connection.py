@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from reconciler.router import answers, mcp, straight
 from reconciler.router.flight import Desk, Exchange, Flight
-from reconciler.router.guest import Guest, Served
+from reconciler.router.guest import Guest, Served, answering
 from reconciler.router.parties import Flying
 from reconciler.router.peers import Peer, is_own, is_scarce, peer_of
 from reconciler.wire import jsonrpc
@@ -284,7 +284,8 @@ class Connection(asyncio.Protocol):
         if self._is_in_use(ident):
             self.send(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, _IN_USE))
             return
-        self.flights[ident] = flight = Flight(self._desks[ask.offer.route.interface.name], self, ask, size)
+        desk = answering(self._desks[ask.offer.route.interface.name], ask)
+        self.flights[ident] = flight = Flight(desk, self, ask, size)
         flight.begin()
         if not self._exchange.watching:
             self._exchange.watch()

@@ -68,8 +68,8 @@ class Desk:
         self.queue: deque[Flight] = deque()
         self.session = session
         self.agent = routes.agent
-        self._interface = str(route.interface)
-        self._instance = str(route.instance)
+        self._interface, self._instance = str(route.interface), str(route.instance)
+        self.others: Mapping[str, Desk] = {}  # by binding: those of further ones
 
     def queued_bytes(self) -> int:
         """What the calls that wait hold."""

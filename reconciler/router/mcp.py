@@ -139,9 +139,9 @@ def instructions(routes: Sequence[Route], stands: Stands = as_pinned) -> str:
         lines.append(
             f"Tools: {', '.join(n for n in contract.tools if route.tools is None or n in route.tools)}."
         )
-        if route.models:
-            others = "".join(f", {model}" for model in route.models[1:])
-            lines.append(f"Models: {route.models[0]} (where none is named){others}.")
+        if models := route.allowed:
+            others = "".join(f", {model}" for model in models[1:])
+            lines.append(f"Models: {models[0]} (where none is named){others}.")
         lines += [f"- error {code}: {text}" for code, text in contract.errors.items()]
     lines.append(
         "\nA call that does not go well is a tool error: a code and a sentence. Any tool may answer:"

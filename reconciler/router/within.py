@@ -15,7 +15,7 @@ import orjson
 from reconciler.router import mcp
 from reconciler.router.answers import ERROR_KEY
 from reconciler.router.flight import Exchange, Flight
-from reconciler.router.guest import Guest
+from reconciler.router.guest import Guest, answering
 from reconciler.wire.jsonrpc import Id
 
 _NUMBERS = itertools.count(1)
@@ -51,7 +51,7 @@ async def call(exchange: Exchange, guest: Guest, ask: Ask) -> Said:
     heard: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
     size = len(orjson.dumps(ask.arguments))
     wish = mcp.Call(next(_NUMBERS), offer, dict(ask.arguments), modern=False, key=ask.key)
-    flight = Flight(guest.desks[ask.interface], _Waiting(heard), wish, size)
+    flight = Flight(answering(guest.desks[ask.interface], wish), _Waiting(heard), wish, size)
     exchange.inside.add(flight)
     try:
         flight.begin()

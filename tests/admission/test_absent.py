@@ -123,28 +123,6 @@ def test_keys_of_an_agent_without_effect_are_said_and_it_is_served(text: str, ke
     assert "a" in admission.selections
 
 
-def test_several_models_bindings_are_accepted_for_llm_and_not_served() -> None:
-    files = (
-        interface("llm")
-        | connector("c", "llm/v1")
-        | binding("b", "c")
-        | binding("d", "c")
-        | agent("a", 'services = { llm = ["b", "d"] }\n')
-    )
-    admission = build.judge(files, lock=("llm/v1",))
-    assert build.only(admission, "A215").what == "'services.llm' is not built in this release"
-    assert "a" not in admission.selections
-    of_project = {path: text for path, text in files.items() if "agents" not in path}
-    of_project |= build.project("p", 'services = { llm = ["b", "d"] }\n') | agent("a", 'project = "p"\n')
-    admission = build.judge(of_project, lock=("llm/v1",))
-    assert build.only(admission, "P290").field_path == "services.llm"
-    problem = build.only(admission, "A223")
-    assert problem.what == "project/p cannot be served: services.llm is not built in this release"
-    assert (problem.at.file, problem.mend) == ("projects/p.toml", "write 'b'")
-    mended = of_project | build.project("p", "services = { llm = 'b' }\n")
-    assert build.judge(mended, lock=("llm/v1",)).selections["a"]
-
-
 def test_a_binding_says_what_its_connector_lacks() -> None:
     admission = _judged(bound(connector_more="[sandbox]\ngpu = true\n"))
     ref = ObjectRef(Kind.BINDING, "b")

@@ -537,14 +537,50 @@ AGENTS = [
         | connector("c", "web/v1", "web-search/v1"),
     ),
     Bad(
-        "A215",
-        binding("b", "c") | binding("d", "c") | agent("a", 'services = { llm = ["b", "d"] }\n'),
+        "A231",
+        binding("b", "c", 'models = ["small"]\n')
+        | binding("d", "e", 'models = ["large"]\n')
+        | agent("a", 'requires = ["llm/v1"]\nservices = { llm = ["b", "d"] }\n'),
         A,
-        "services.llm",
-        "'services.llm' is not built in this release",
-        "delete it, or wait for a release that does it",
+        "services.llm[1]",
+        "binding 'd' does not offer llm/v1",
+        "delete 'd', or name a binding that offers llm/v1",
+        catalog=LLM | interface("llm", version=2, tools=[_ASKED]) | connector("e", "llm/v2"),
+        reason="UnresolvedReference",
+    ),
+    Bad(
+        "A229",
+        binding("b", "c", 'models = ["small"]\n')
+        | binding("d", "c")
+        | agent("a", 'services = { llm = ["b", "d"] }\n'),
+        A,
+        "services.llm[1]",
+        "binding 'd' states no models",
+        'write models = ["…"] in bindings/d.toml',
+        binding("d", "c", 'models = ["large"]\n'),
         catalog=LLM,
-        reason="NotBuilt",
+    ),
+    Bad(
+        "A230",
+        binding("b", "c", 'models = ["small", "large"]\n')
+        | binding("d", "c", 'models = ["huge", "large"]\n')
+        | agent("a", 'services = { llm = ["b", "d"] }\n'),
+        A,
+        "services.llm[1]",
+        "'b' and 'd' both have the model 'large'",
+        "delete 'large' from models in bindings/d.toml",
+        binding("d", "c", 'models = ["huge"]\n'),
+        catalog=LLM,
+    ),
+    Bad(
+        "A230",
+        binding("b", "c", 'models = ["small"]\n') | agent("a", 'services = { llm = ["b", "b"] }\n'),
+        A,
+        "services.llm[1]",
+        "binding 'b' stands twice",
+        "delete one",
+        agent("a", 'services = { llm = ["b"] }\n'),
+        catalog=LLM,
     ),
     Bad(
         "A225",

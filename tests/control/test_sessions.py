@@ -11,6 +11,7 @@ import pytest
 
 from reconciler.control import processes
 from reconciler.control.sessions import Sessions, routes_json
+from reconciler.model.names import InstanceName
 from tests.kit.values import recipe, routes, table
 
 OCR = recipe("ocr-a")
@@ -66,6 +67,20 @@ def test_the_models_that_a_session_may_ask_for_come_back_and_their_want_in_an_ol
     path.write_bytes(orjson.dumps(value))
     (found,) = _book(tmp_path).load()
     assert found.routes.routes["echo"].models is None
+
+
+def test_the_further_bindings_of_an_interface_come_back_with_their_models_in_order(tmp_path: Path) -> None:
+    first = replace(ROUTES.routes["echo"], models=("a",))
+    others = [
+        replace(first, binding=name, instance=InstanceName(name, "ab" * 32), models=(name,))
+        for name in ("y", "x")
+    ]
+    pinned = {"echo": replace(first, others=tuple(others))}
+    _book(tmp_path).open(replace(ROUTES, routes=pinned), TABLE)
+    (found,) = _book(tmp_path).load()
+    assert [(one.binding, one.models) for one in found.routes.routes["echo"].each] == [
+        (first.binding, ("a",)), ("y", ("y",)), ("x", ("x",)),
+    ]  # fmt: skip
 
 
 def test_a_session_whose_opener_is_gone_does_not_come_back(tmp_path: Path) -> None:

@@ -41,6 +41,15 @@ def test_one_value_is_edited_and_the_comments_stay(world: World, config: Path) -
     assert (again.code, again.out) == (0, "")
 
 
+def test_a_list_of_bindings_is_left_to_whoever_wrote_it(world: World, config: Path) -> None:
+    file = config / "agents/clerk.toml"
+    file.write_text(_AGENT.replace('"ocr-tesseract"', '["ocr-tesseract", "ocr-other"]'))
+    ran = world.handler("rebind", "clerk", "ocr", "ocr-other", "-c", "config")
+    assert ran.code == 1
+    assert "edit the list in the agent's file" in ran.err
+    assert '["ocr-tesseract", "ocr-other"]' in file.read_text()
+
+
 def test_the_long_form_and_the_projects_default_are_edited_where_they_belong(
     world: World, config: Path
 ) -> None:

@@ -276,17 +276,6 @@ def test_instance_names_are_those_of_their_recipes() -> None:
     assert all(isinstance(name, InstanceName) and name == one.name for name, one in found.recipes.items())
 
 
-def test_an_agent_that_asks_for_what_is_not_built_has_no_routes_and_is_told_what() -> None:
-    two = interface("llm") | connector("lm", "llm/v1") | binding("one", "lm") | binding("two", "lm")
-    several = {"agents/clerk.toml": 'apiVersion = "handler.agent/v1"\nservices = { llm = ["one", "two"] }\n'}
-    admission = admitted(SMALL | two | several, clean=False)
-    found = desire(admission, generation=1, kit=KIT, home=HOME)
-    assert set(found.table.agents) == {"maid"}
-    (problem,) = found.refusals["clerk"]
-    assert (problem.code, problem.reason) == ("A215", "NotBuilt")
-    assert "services.llm" in problem.what
-
-
 def _with_model(files: dict[str, str]) -> dict[str, str]:
     """An interface whose tool takes a model, too."""
     path = next(one for one in files if one.endswith("tools.json"))
@@ -329,3 +318,45 @@ def test_a_change_of_models_is_a_change_of_the_routes_and_of_nothing_else() -> N
     assert second.table.agents["clerk"].routes["llm"].models == ("b",)
     assert second.recipes.keys() == first.recipes.keys()
     assert second.table.agents["maid"] is first.table.agents["maid"]
+
+
+def _several(listed: str, one: str, two: str, narrowed: str = "") -> dict[str, str]:
+    llm = _with_model(interface("llm")) | connector("lm", "llm/v1")
+    llm |= binding("one", "lm", one) | binding("two", "lm", two)
+    text = f'apiVersion = "handler.agent/v1"\nservices = {{ llm = {listed} }}\n{narrowed}'
+    return SMALL | llm | {"agents/clerk.toml": text}
+
+
+ONE, TWO_MODELS = 'models = ["a", "b"]\n', 'models = ["c", "d"]\n'
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "granted", "default"),
+    [("", ("a", "b", "c", "d"), "one"), ('models = ["d", "b"]\n', ("b", "d"), "one"),
+     ('models = ["d"]\n', ("d",), "two")],
+)  # fmt: skip
+def test_several_bindings_of_language_models_are_one_interface_each_with_its_own(
+    narrowed: str, granted: tuple[str, ...], default: str
+) -> None:
+    files = _several('["one", "two"]', ONE, TWO_MODELS, narrowed)
+    route = desire(admitted(files), generation=1, kit=KIT, home=HOME).table.agents["clerk"].routes["llm"]
+    assert [one.binding for one in route.each] == ["one", "two"]
+    assert route.allowed == granted
+    assert route.of_model("").binding == default
+    owners = {model: route.of_model(model).binding for model in granted}
+    assert owners == {model: "one" if model in "ab" else "two" for model in granted}
+    assert route.of_model("nobody's") is route
+
+
+def test_an_edit_of_a_further_binding_moves_the_routes_and_its_clients_are_known() -> None:
+    first = desire(admitted(_several('["one", "two"]', ONE, TWO_MODELS)), generation=1, kit=KIT, home=HOME)
+    edited = _several('["one", "two"]', ONE, 'models = ["c"]\n')
+    second = desire(admitted(edited), generation=2, kit=KIT, home=HOME, previous=first)
+    before, after = (one.table.agents["clerk"].routes["llm"] for one in (first, second))
+    assert before.others[0].instance != after.others[0].instance
+    assert after.allowed == ("a", "b", "c")
+    assert set(after_names(second)) == {route.instance for route in second.table.agents["clerk"].every()}
+
+
+def after_names(found: Desired) -> list[InstanceName]:
+    return [name for name in found.recipes if name.binding in ("one", "two")]
