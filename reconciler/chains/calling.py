@@ -6,7 +6,6 @@ whose outcome is not known, of a tool with an effect, is answered ``outcome_unkn
 with a call that a model asked for becomes a text that it reads; of a task's own call, it fails the task.
 """
 
-import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +22,7 @@ from reconciler.model.approvals import Action
 from reconciler.model.chain import Task
 
 _UNKNOWN = "outcome_unknown"
+_DENIED = "approval_denied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _called(
     if call.id in state.begun and face.effect != "none":
         return results.error(f"{_UNKNOWN}: the call may have taken effect and is not made again"), True
     if (refusal := (yield from _refused(state, task, call, (face, arguments)))) is not None:
-        return results.error(refusal), True
+        return results.error(refusal[1]), True
     most = results.budget(state, history)
     ask = AskTool(
         state.ask_id(),
@@ -123,8 +123,10 @@ def _not_to_be_made(state: State, task: Task, call: ToolCall, face: ToolFace | N
 
 def _refused(
     state: State, task: Task, call: ToolCall, what: tuple[ToolFace, Mapping[str, Any]]
-) -> Generator[Ask, Reply, str | None]:
-    """Why a call may not be made: by the policy, or by a person whom the policy asks; None: it may."""
+) -> Generator[Ask, Reply, tuple[str, str] | None]:
+    """Why a call may not be made (a code, a clause): by the policy, by its arguments where a person would be
+    asked about them, or by that person; None: it may.
+    """
     face, arguments = what
     judged = state.laws.judge(face.provider, face.name, arguments)
     if state.laws.spares and judged.rule is None and not judged.unclear and face.effect == "none":
@@ -134,7 +136,9 @@ def _refused(
     if judged.action is Action.ALLOW or state.verdicts.get(call.id) == "approved":
         return None
     if judged.action is not Action.APPROVE:
-        return "denied by policy; the tool was not called"
+        return _DENIED, "denied by policy; the tool was not called"
+    if fault := state.laws.fault(face.input_schema, arguments):
+        return "invalid_input", f"invalid_input: {fault}; nobody was asked, and the tool was not called"
     ask = AskApproval(
         state.ask_id(), task.id, call, face.provider, face.name, arguments, judged.rule, judged.timeout_s
     )
@@ -144,10 +148,11 @@ def _refused(
         raise TypeError(f"{type(reply).__name__} answers no approval")
     if call.id:
         state.verdicts[call.id] = reply.verdict
+    state.tell("approval_answered", task, approval_id=ask.id, verdict=reply.verdict, by=reply.by, **named)
     if reply.verdict == "approved":
         return None
     how = "nobody approved it in time" if reply.verdict == "expired" else "a person denied it"
-    return f"{how}; the tool was not called"
+    return _DENIED, f"{how}; the tool was not called"
 
 
 def _made(
@@ -175,8 +180,8 @@ def _made(
 def _arguments(call: ToolCall) -> Mapping[str, Any] | None:
     """The arguments as an object; nothing and null are an empty one, None is none at all."""
     try:
-        found = json.loads(call.arguments) if call.arguments.strip() else {}
-    except (ValueError, RecursionError):
+        found = flow.read_json(call.arguments) if call.arguments.strip() else {}
+    except ValueError:
         return None
     if found is None:
         return {}
@@ -218,7 +223,7 @@ def tools(state: State, task: Task, prepared: Prepared, value: Value) -> Steps:
     merged = merging.arguments(face.input_schema, value, static.args)
     call = ToolCall("", face.full_name)
     if (refusal := (yield from _refused(state, task, call, (face, merged)))) is not None:
-        raise Failure("approval_denied", refusal, final=True)
+        raise Failure(*refusal, final=refusal[0] == _DENIED)
     ask = AskTool(
         state.ask_id(),
         task.id,

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 Kind = Literal[
     "chain_started", "step_started", "step_completed", "step_failed", "tool_call_pending", "tool_call",
-    "approval_requested", "hitl_decision", "print", "token_usage", "model_call", "chain_completed",
-    "chain_failed",
+    "approval_requested", "approval_answered", "hitl_decision", "print", "token_usage", "model_call",
+    "chain_completed", "chain_failed",
 ]  # fmt: skip
 
 

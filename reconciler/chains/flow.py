@@ -6,10 +6,13 @@ declaration turns those into text (as the format has it).
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import orjson
 
 from reconciler.chains import history
 from reconciler.chains.history import History
@@ -99,11 +102,34 @@ def _as_json(data: object) -> Any:
     if isinstance(data, str):
         if data[:1] in "{[" and data:
             try:
-                return json.loads(data)
-            except (ValueError, RecursionError):
+                return read_json(data)
+            except ValueError:
                 return data
         return data
     return data
+
+
+def read_json(text: str) -> Any:
+    """What a text of JSON holds; raises ValueError for any other, and for what no file here could hold: NaN,
+    infinity, a whole number over 64 bits, half a character, brackets in brackets without end.
+    """
+    try:
+        found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        orjson.dumps(found)
+    except (TypeError, RecursionError) as fault:
+        raise ValueError(f"it is no JSON that can be kept: {fault}") from None
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word[:20]} is larger than any number")
+    return number
 
 
 def plain(data: object) -> str:
@@ -122,6 +148,8 @@ def plain(data: object) -> str:
 
 
 def _float(number: float) -> str:
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else f"{'+' if number > 0 else '-'}Inf"
     if number == int(number) and abs(number) < 1e21:
         return str(int(number)) if abs(number) < 1e15 else f"{number:.0f}"
     return repr(number)

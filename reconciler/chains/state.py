@@ -93,12 +93,14 @@ class Laws:
     """What a run is handed each time it is begun or resumed: how tokens are counted, and who judges calls.
 
     They must say the same each time: whoever keeps a run keeps the policy that it began with. ``spares``: a
-    call without an effect that no rule is about is made, where the policy would ask a person.
+    call without an effect that no rule is about is made, where the policy would ask a person. ``fault``: what
+    is wrong with arguments by their schema, so that nobody is asked about a call that could not be made.
     """
 
     tokens: Callable[[str], int]
     judge: Judge = allow_all
     spares: bool = False
+    fault: Callable[[Mapping[str, Any], Mapping[str, Any]], str] = lambda schema, arguments: ""
 
 
 class State:

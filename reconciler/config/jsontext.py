@@ -27,6 +27,8 @@ def read(data: bytes) -> dict[str, Any] | TextFault:
         return text
     try:
         values = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        if found := _half(text, values):
+            return found
     except (ValueError, RecursionError) as error:
         return _fault(text, error)
     return values if isinstance(values, dict) else _told("this is no object", "write {…}")
@@ -62,6 +64,20 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is no number of JSON")
+
+
+def _half(text: str, values: Any) -> TextFault | None:
+    """Half a character: ``\\ud800`` without its other half, which no file in UTF-8 can hold."""
+    if "\\ud" not in text.lower():
+        return None
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        place = position(text, max(text.lower().find(half), 0))
+        mend = "write the character itself, or both halves of it"
+        return TextFault(*place, f"{half} is half a character", _WHY, mend, _CODE)
+    return None
 
 
 def _second(text: str, key: str) -> int:

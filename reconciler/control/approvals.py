@@ -2,8 +2,8 @@
 
 A yes is for exactly the bytes that were asked about, once, and until the question's time is over. The one
 who waits goes on with it; where nobody waits any more, the next that asks about the same bytes does. No
-answer in time is a no. A file says what is asked in words without payload: names, sizes, a digest that cannot
-be guessed back.
+answer in time is a no. A no holds as long: who asks about the same bytes again in that time is answered by
+it. A file says what is asked in words without payload: names, sizes, a digest that cannot be guessed back.
 """
 
 import asyncio
@@ -79,6 +79,8 @@ class Approvals:
         Of several that wait for one yes, one has it; to the others it is ``denied``. OSError where it cannot
         be written down.
         """
+        if (no := self._no(mark)) is not None:
+            return no
         one = self._same(mark) or self.begun(mark, about, until)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(one.id, []).append(answer)
@@ -126,6 +128,12 @@ class Approvals:
         if not found:
             raise Refused(f"there is no approval {number[:40]!r}: 'handler approve list' shows them")
         return found[0]
+
+    def _no(self, mark: str) -> Approval | None:
+        """What a person denied of these bytes, until that question's time is over."""
+        now = self._now()
+        said = (one for one in self._all.values() if one.mark == mark and one.state == "denied")
+        return next((one for one in said if now < one.until), None)
 
     def _same(self, mark: str) -> Approval | None:
         self._sweep()

@@ -205,7 +205,9 @@ def _request(line: bytes, methods: Mapping[str, Method]) -> _Request | dict[str,
         params = request.get("params") or {}
         if not isinstance(params, dict):
             return _error(number, -32602, "params are named: an object")
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+    except orjson.JSONDecodeError as fault:
+        return _error(None, -32600, f"the request is no JSON that can be read: {fault.msg}")
+    except (KeyError, TypeError, AttributeError):
         return _error(None, -32600, "a request has method, id and params")
     if not isinstance(method, str) or method not in methods:
         return _error(number, -32601, f"the controller has no method {str(method)[:40]!r}")

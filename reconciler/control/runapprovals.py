@@ -1,7 +1,8 @@
 """A run that asks a person: one question for each ask of the engine, in the same book as all the others.
 
 The question is known by the ask's own name. So a run that is resumed finds the answer that came meanwhile, or
-the question that still waits, and never asks twice. A person reads which tool is to be called with what.
+the question that still waits, and never asks twice. A person reads which tool is to be called with what. What
+that person denied, the same run does not ask about again with the same arguments.
 """
 
 import hashlib
@@ -32,6 +33,8 @@ async def asked(
     found = _known(book, mark)
     if found is None or found.state == "waiting":
         about = {**whose, **_about(ask)}
+        if found is None and (no := _said_no(book, about)) is not None:
+            return Decided("denied", no.by)
         number = found.id if found is not None else book.begun(mark, about, until).id
         await waits(number)
         while (found := _known(book, mark)) is not None and found.state == "waiting":
@@ -43,6 +46,13 @@ async def asked(
 
 def _known(book: Approvals, mark: str) -> Approval | None:
     return next((one for one in book.listed() if one.mark == mark), None)
+
+
+def _said_no(book: Approvals, about: Mapping[str, Any]) -> Approval | None:
+    """What a person denied this run about the very same call."""
+    keys = ("run", "interface", "tool", "sha256")
+    same = (one for one in book.listed() if all(one.about.get(key) == about.get(key) for key in keys))
+    return next((one for one in same if one.state == "denied"), None)
 
 
 def _decided(book: Approvals, found: Approval | None, mark: str) -> Decided:

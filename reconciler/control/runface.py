@@ -16,11 +16,10 @@ from typing import Any
 
 import orjson
 
-from reconciler.chains import engine, flow, history
-from reconciler.chains.asks import ToolFace
+from reconciler.chains import engine
 from reconciler.chains.flow import Value
 from reconciler.chains.state import Laws, Settings
-from reconciler.control import runs, scripted
+from reconciler.control import runs, runwishes, scripted
 from reconciler.control.loop import Controller
 from reconciler.control.rpc import Attended, Caller, Method, Refused
 from reconciler.control.runfiles import Head
@@ -35,6 +34,7 @@ _RETRY_S = 0.2
 _APPROVAL = ObjectRef(Kind.APPROVAL, "approval")
 _ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 _MOST_LISTED = 200
+_UNWRITABLE = "it holds half a character, a number over 64 bits, or brackets without end"
 
 
 class RunFace:
@@ -63,15 +63,18 @@ class RunFace:
         ``vars``, ``allowlist``, ``temperature``, ``maxTokens`` and ``think`` (of a model alone),
         ``clientTools`` (name, description, parameters), ``script`` (answers of a scripted model).
         """
-        agent = self._agent(str(params.get("agent") or ""))
+        params = runwishes.checked(params)
+        agent = self._agent(params.get("agent") or "")
         chain = self._chain(params)
         try:
-            value = input_value(params.get("input", ""), str(params.get("inputType") or "string"))
+            value = runwishes.input_value(params.get("input", ""), params.get("inputType") or "string")
             script = None if params.get("script") is None else scripted.read(params["script"])
             settings = self._settings(params, agent, chain)
             begun = begun_json(chain, value, settings)
             orjson.dumps([begun, script])  # halves of characters, or too deep: no file could hold it
-        except (ValueError, TypeError, KeyError, AttributeError) as fault:
+        except orjson.JSONEncodeError:
+            raise Refused(f"the run cannot begin: {_UNWRITABLE}") from None
+        except ValueError as fault:
             raise Refused(f"the run cannot begin: {fault}") from None
         begun |= {"script": script, "policy": self._policy()}
         try:
@@ -186,9 +189,9 @@ class RunFace:
         raise Refused(f"say for which agent (--agent): a run calls and may do what its agent may: {known}")
 
     def _chain(self, params: Mapping[str, Any]) -> Chain:
-        if model := str(params.get("model") or ""):
-            return _alone(model, params)
-        name = str(params.get("chain") or "")
+        if model := params.get("model"):
+            return runwishes.alone(model, params)
+        name = params.get("chain") or ""
         look = self._controller.look
         admission = look.admission if look else None
         form = admission.in_force.get(ObjectRef(Kind.CHAIN, name)) if admission and name else None
@@ -211,7 +214,7 @@ class RunFace:
         return runs.BUILT_IN if _APPROVAL in look.admission.refused else None
 
     def _settings(self, params: Mapping[str, Any], agent: str, chain: Chain) -> Settings:
-        given = {str(key): str(value) for key, value in dict(params.get("vars") or {}).items()}
+        given = params.get("vars") or {}
         offered = self._runs.rooms.models.offered(agent)
         usual = {"chain": chain.id}
         if offered:
@@ -229,9 +232,9 @@ class RunFace:
             secrets.token_hex(6),
             datetime.now(UTC),
             {**usual, **given, "chain": chain.id},
-            None if allowlist is None else tuple(str(one) for one in allowlist),
+            None if allowlist is None else tuple(allowlist),
             temperature=None if temperature is None else float(temperature),
-            client_tools=tuple(_client_tool(one) for one in params.get("clientTools") or ()),
+            client_tools=runwishes.client_tools(params),
             utc_offset_s=int(offset.total_seconds()) if offset else 0,
             host_os=platform.system().lower(),
             host_arch=_ARCHS.get(platform.machine(), platform.machine()),
@@ -244,38 +247,6 @@ def _seconds(given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise Refused("waitSeconds is a number")
     return float(given)
-
-
-def _alone(model: str, params: Mapping[str, Any]) -> Chain:
-    """A model without a chain: one task that asks it."""
-    config: dict[str, Any] = {"model": model, "pass_clients_tools": True}
-    if params.get("maxTokens") is not None:
-        config["max_tokens"] = params["maxTokens"]
-    if params.get("think"):
-        config["think"] = str(params["think"])
-    task = {"id": "answer", "handler": "chat_completion", "execute_config": config}
-    try:
-        return Chain.model_validate({"id": "model", "tasks": [task]})
-    except ValueError as fault:
-        raise Refused(f"the model cannot be asked so: {fault}") from None
-
-
-def _client_tool(one: Mapping[str, Any]) -> ToolFace:
-    return ToolFace("client", str(one["name"]), str(one.get("description", "")), one.get("parameters") or {})
-
-
-def input_value(given: Any, kind: str) -> Value:
-    """The run's input, as its type says; raises ValueError."""
-    if kind == "chat":
-        return Value("chat_history", history.of_text(str(given)))
-    if kind in ("chat_history", "messages"):
-        return Value("chat_history", history.from_json(given))
-    if kind == "json":
-        return flow.converted(flow.text(given) if isinstance(given, str) else flow.inferred(given), "json")
-    wanted = flow.type_named(kind)
-    if wanted in ("nil", "any"):
-        return flow.inferred(given)
-    return flow.converted(flow.text(given) if isinstance(given, str) else flow.inferred(given), wanted)
 
 
 def begun_json(chain: Chain, value: Value, settings: Settings) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from reconciler.control.runfiles import Head, RunFiles
 from reconciler.control.runlive import Live
 from reconciler.control.scripted import Scripted
 from reconciler.model import approvals as policies
+from reconciler.model.contract import arguments_fault
 from reconciler.model.routes import RouteTable
 from reconciler.model.turns import Event, TextDelta, ThinkingDelta
 from reconciler.router.server import Pinned, Router
@@ -379,7 +380,7 @@ def _resumed(begun: dict[str, Any], answers: list[dict[str, Any]]) -> Run:
     """The run of what it began with and was answered. Raises ValueError, KeyError, TypeError."""
     written = begun.get("policy")
     own = policies.policy(written) if isinstance(written, dict) else policies.BUILT_IN
-    laws = Laws(tokens, state.judge_by(own), spares=written is None)
+    laws = Laws(tokens, state.judge_by(own), spares=written is None, fault=arguments_fault)
     return engine.resumed({**begun, "answers": answers}, laws)
 
 

@@ -35,12 +35,22 @@ def read(script: Any) -> list[dict[str, Any]]:
                 f"answer {number} of the script fails as none of {[e.value for e in ErrorClass]}"
             )
         delay = one.get("delaySeconds", 0)
-        if not isinstance(delay, int | float) or not 0 <= delay <= _LONGEST_S:
+        if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= _LONGEST_S:
             raise ValueError(f"answer {number} of the script waits for more than 0 to {_LONGEST_S} s")
-        for tool in one.get("tools", ()):
-            if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
-                raise ValueError(f"answer {number} of the script names no tool to call")
+        if odd := [key for key in ("text", "thinking", "code") if not isinstance(one.get(key, ""), str)]:
+            raise ValueError(f"{odd[0]!r} of answer {number} of the script is a text")
+        _need_tools(one.get("tools", []), number)
     return script
+
+
+def _need_tools(tools: Any, number: int) -> None:
+    if not isinstance(tools, list):
+        raise ValueError(f"'tools' of answer {number} of the script is a list")
+    for tool in tools:
+        if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
+            raise ValueError(f"answer {number} of the script names no tool to call")
+        if not isinstance(tool.get("arguments", {}), dict | str):
+            raise ValueError(f"the arguments of a tool of answer {number} are an object, or text")
 
 
 class Scripted:

@@ -32,11 +32,6 @@ def run(settings: usage.Settings, words: Mapping[str, Any]) -> int:
     params |= {"inputType": words["kind"], "input": _input(words), "vars": _pairs(words["pairs"])}
     if words["script"]:
         params["script"] = _json(str(words["script"]), "script")
-    try:
-        f"{words['chain']}{words['agent']}{words['text']}".encode()
-        "".join(words["pairs"]).encode()
-    except UnicodeEncodeError:
-        raise usage.Usage("an argument is no text in UTF-8: write --input FILE for what is none") from None
     control = client.Client(settings.config)
     begun = control.ask("chain.run", params)
     return _begun(settings, control, begun, wait=bool(words["wait"]))
@@ -109,7 +104,10 @@ def _begun(settings: usage.Settings, control: client.Client, begun: Mapping[str,
     else:
         sys.stdout.write(f"{run_id}\n")
         if not settings.quiet:
-            sys.stderr.write(f"The run goes on in the controller: handler runs show {run_id}\n")
+            number = begun.get("waits_for")
+            waits = f"waits for a person: handler approve show {number}, then handler approve {number}"
+            goes = f"goes on in the controller: handler runs show {run_id}"
+            sys.stderr.write(f"The run {waits if number else goes}\n")
     return 0
 
 
@@ -167,7 +165,7 @@ def _ended(settings: usage.Settings, found: Mapping[str, Any]) -> int:
 def _line(event: Mapping[str, Any]) -> str:
     """What a person is told of an event; "" for what is of no interest."""
     task, kind, error = event.get("task_id", ""), event.get("kind"), event.get("error", "")
-    tool = event.get("tool_name")
+    tool, by = event.get("tool_name"), event.get("by")
     again = f", try {event['retry'] + 1}" if event.get("retry") else ""
     words = {
         "step_started": f"{event.get('task_handler')}{again}",
@@ -176,6 +174,7 @@ def _line(event: Mapping[str, Any]) -> str:
         "tool_call": f"{tool} answered {error}" if error else "",
         "model_call": f"{event.get('model_name') or 'a model'}: {error}" if error else "",
         "approval_requested": f"{tool} waits for a person",
+        "approval_answered": f"{tool}: {event.get('verdict')}" + (f" by {by}" if by else ""),
         "print": str(event.get("content", "")),
     }
     line = words.get(str(kind), "")
@@ -196,12 +195,7 @@ def _input(words: Mapping[str, Any]) -> object:
             raise usage.Stopped(f"cannot read {source}: {fault.strerror}") from None
         except UnicodeDecodeError:
             raise usage.Stopped(f"{source} is no text in UTF-8") from None
-    if words["kind"] == "chat_history":
-        try:
-            return json.loads(text)
-        except ValueError as fault:
-            raise usage.Stopped(f"the input is no JSON: {fault}") from None
-    return text
+    return _parsed(text, "input") if words["kind"] == "chat_history" else text
 
 
 def _bounded(path: str, what: str) -> bytes:
@@ -228,11 +222,18 @@ def _pairs(pairs: Any) -> dict[str, str]:
 
 def _json(path: str, what: str) -> Any:
     try:
-        return json.loads(_bounded(path, what))
+        return _parsed(_bounded(path, what), f"{what} {path}")
     except OSError as fault:
         raise usage.Stopped(f"cannot read {path}: {fault.strerror}") from None
+
+
+def _parsed(text: str | bytes, what: str) -> Any:
+    import orjson  # noqa: PLC0415 - nothing else here needs it
+
+    try:
+        return orjson.loads(text)
     except ValueError as fault:
-        raise usage.Stopped(f"the {what} {path} is no JSON: {fault}") from None
+        raise usage.Stopped(f"the {what} is no JSON: {fault}") from None
 
 
 def _state(settings: usage.Settings) -> Path:

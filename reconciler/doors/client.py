@@ -52,6 +52,8 @@ class Client:
             raise Refused(str(fault)) from None
         except lines.Late:
             raise Refused(f"the controller did not answer {method} within {timeout_s:g} s") from None
+        except UnicodeEncodeError:
+            raise usage.Usage("a word of the command is no text in UTF-8") from None
         except lines.Lost as fault:
             raise NoController(f"the controller of {self.config} left: {fault}") from None
         finally:

@@ -54,9 +54,11 @@ def edited(look: offline.Look, file: str, changes: Mapping[Path, object]) -> byt
     try:
         for path, value in changes.items():
             text = toml.edit(text, path, value)
+        return text.encode()
+    except UnicodeEncodeError:
+        raise usage.Usage("a word of the command is no text in UTF-8") from None
     except ValueError as error:
         raise usage.Stopped(f"cannot edit {file}: {error}") from None
-    return text.encode()
 
 
 def save(

@@ -60,8 +60,9 @@ class Line:
         until = time.monotonic() + timeout_s
         while True:
             message = self._message(until)
-            if message.get("id") == number and "method" not in message:
-                error = message.get("error")
+            error = message.get("error")
+            unread = message.get("id") is None and isinstance(error, dict)  # what we sent could not be read
+            if (message.get("id") == number or unread) and "method" not in message:
                 if isinstance(error, dict):
                     raise Fault(error.get("code"), str(error.get("message")))
                 return message.get("result")

@@ -13,6 +13,7 @@ from reconciler.model.turns import Image, Message, Sound, Text, ToolResult, Tool
 
 _MOST = 256  # conversations
 _MOST_BYTES = 8 * 2**20  # of one
+_MOST_IN_ALL = 64 * 2**20  # bytes of all together
 _LONGEST_S = 24 * 3600.0  # without a request
 
 
@@ -22,6 +23,7 @@ class Conversation:
 
     id: str
     messages: tuple[Message, ...] = ()
+    size: int = 0  # of its messages, in bytes
     busy: bool = False
     seen: float = field(default=0.0)
 
@@ -53,14 +55,25 @@ class Conversations:
 
     def keep(self, one: Conversation, asked: tuple[Message, ...], said: Message) -> None:
         """Add what was asked and said to it. One that grows too large loses its oldest messages, up to the
-        next one of the user's.
+        next one of the user's; where all together grow too large, those that were used longest ago go.
         """
         fresh = tuple(each for each in asked if each.role not in ("system", "developer"))
         messages = [*one.messages, *fresh, said]
         size = sum(map(_size, messages))
         while messages and (size > _MOST_BYTES or messages[0].role != "user"):
             size -= _size(messages.pop(0))
-        one.messages = tuple(messages)
+        one.messages, one.size = tuple(messages), size
+        self._shed(one)
+
+    def _shed(self, newest: Conversation) -> None:
+        """Forget those that were used longest ago until the rest has room; one that is answered now, last."""
+        size = sum(each.size for each in self._kept.values())
+        for each in sorted(self._kept.values(), key=lambda found: found.busy):  # the order of use stays
+            if size <= _MOST_IN_ALL:
+                return
+            if each is not newest:
+                size -= each.size
+                del self._kept[each.id]
 
     def _clean(self) -> None:
         until = self._clock() - _LONGEST_S

@@ -72,7 +72,8 @@ def _show(settings: usage.Settings, run: str) -> int:
 @click.option("-w", "--wait", is_flag=True, help="Follow it to its end, and print its output.")
 @click.pass_obj
 def _resume(settings: usage.Settings, run: str, *, wait: bool) -> int:
-    """Go on with RUN, which something stopped. A controller resumes by itself what it left when it ended.
+    """Go on with RUN, which something stopped. A controller resumes by itself what it left when it ended, and
+    one that waits for a person goes on with that person's answer: it is said who is asked.
 
     Exit: 0 it goes on, 1 it is over, or cannot.
     """

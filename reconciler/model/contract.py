@@ -194,6 +194,12 @@ def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:
     return fault
 
 
+def arguments_fault(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """The first fault of arguments by a tool's own schema, as ``Tool.input_fault`` names it; "" for none."""
+    compiled = _compiled(schema, "a tool")
+    return "" if compiled.is_valid(arguments) else _first(compiled, arguments)
+
+
 def _need_shape(definition: object) -> None:
     keys = ("name", "inputSchema", "outputSchema")
     if not isinstance(definition, dict) or any(key not in definition for key in keys):

@@ -3,6 +3,7 @@ alone shows. ``test_by_number`` has the table of all, with the tests that stand 
 """
 # ruff: noqa: E501 - small chains are read as one line
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,14 +12,15 @@ import pytest
 from reconciler.admission import chains as rules
 from reconciler.chains import engine, flow, history, labels, toolnames
 from reconciler.chains.approvals import Decision
-from reconciler.chains.asks import AskTool
+from reconciler.chains.asks import AskApproval, AskTool
 from reconciler.chains.flow import Value
 from reconciler.chains.history import History, Image, Message
 from reconciler.chains.replies import Cancelled, Decided, ModelSaid, TimedOut, ToolFailed, ToolSaid
 from reconciler.chains.retrying import ErrorClass
-from reconciler.chains.state import Laws, judge_by
+from reconciler.chains.state import Laws, Settings, judge_by
 from reconciler.model.approvals import Action, Policy, Rule
 from reconciler.model.chain import Chain
+from reconciler.model.contract import arguments_fault
 from tests.chains import play
 from tests.chains.play import Play, call, chain, fail, say
 
@@ -461,6 +463,18 @@ def test_b13_and_e9_a_denial_or_an_error_of_a_task_s_own_call_fails_it() -> None
     broken = play.run(one, Play(tool=lambda ask: ToolFailed("too_large", "the file is too large")))
     for done, code in ((denied, "approval_denied"), (broken, "too_large")):
         assert (play.path(done), done.units[0].code) == (["t", "f"], code)
+
+
+def test_nobody_is_asked_about_a_call_that_could_not_be_made() -> None:
+    schema = {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}
+    face = replace(play.FACES[1], input_schema=schema)
+    calls = (call("fs.fs_write_file", "{}", "c1"), call("fs.fs_write_file", '{"path": "x"}', "c2"))
+    stage = Play([say("", *calls), say("done")], faces=(face,))
+    laws = Laws(len, lambda *what: Decision(Action.APPROVE), fault=arguments_fault)
+    done = stage.through(engine.begin(loop(), flow.text("x"), Settings("r", play.NOW, play.VARS), laws))
+    assert [one.call.id for one in stage.asked if isinstance(one, AskApproval)] == ["c2"]
+    assert "invalid_input: path is missing" in stage.models[1].messages[-2].content
+    assert [one.more["verdict"] for one in done.events if one.kind == "approval_answered"] == ["approved"]
 
 
 def test_b12_static_arguments_are_judged() -> None:

@@ -85,6 +85,8 @@ def test_one_name_has_one_file() -> None:
         ('{"a": 1,}', (1, 9), "this is not JSON: expecting property name enclosed in double quotes"),
         ('{\n// c\n"a": 1}', (2, 1), "this is not JSON: expecting property name enclosed in double quotes"),
         ('{"a": 1, "a": 2}', (1, 10), "the key 'a' is given twice"),
+        ('{"a":\n "x\\uD800y"}', (2, 4), "\\ud800 is half a character"),
+        ('{"\\udc00": 1}', (1, 3), "\\udc00 is half a character"),
         ('{"a": NaN}', (1, 1), "NaN is no number of JSON"),
         ("[]", (1, 1), "this is no object"),
         ("", (1, 1), "this is not JSON: expecting value"),

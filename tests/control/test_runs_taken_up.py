@@ -8,13 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from reconciler.chains import flow
+from reconciler.chains import calling, flow
+from reconciler.chains.asks import AskApproval
+from reconciler.chains.history import ToolCall
 from reconciler.chains.state import Settings
+from reconciler.control import runapprovals, runwishes
 from reconciler.control.approvals import Approvals
 from reconciler.control.doorkeeper import Doorkeeper
-from reconciler.control.runface import begun_json, input_value
+from reconciler.control.rpc import Refused
+from reconciler.control.runface import begun_json
 from reconciler.control.runfiles import Head
 from reconciler.control.runs import Rooms, Runs, Unrunnable
+from reconciler.control.runwishes import input_value
 from reconciler.model.chain import Chain
 from reconciler.model.routes import RouteTable
 from reconciler.router.server import Router
@@ -154,6 +159,77 @@ def test_a_run_whose_agent_is_gone_stands_still_and_says_so(tmp_path: Path) -> N
     head = made.files.head(_RUN)
     assert head is not None
     assert (head.state, "clerk" in head.message) == ("stopped", True)
+
+
+def test_what_a_person_denied_a_run_is_not_asked_again_with_the_same_arguments(tmp_path: Path) -> None:
+    book = Approvals(tmp_path, lambda: 5.0)
+
+    async def verdict(number: int, answered: bool | None, run: str = "r", **arguments: str) -> str:
+        one = AskApproval(f"{run}/{number}", "t", ToolCall("c", "fs.w"), "fs", "w", arguments)
+
+        async def waits(question: str) -> None:
+            assert answered is not None, "nobody is asked"
+            book.answer(question, "ada", agreed=answered)
+
+        whose = {"run": run, "agent": "clerk", "chain": "c"}
+        return (await runapprovals.asked(book, one, whose, waits=waits, now=lambda: 5.0)).verdict
+
+    async def all_of_it() -> list[str]:
+        return [
+            await verdict(1, answered=False, path="a"),
+            await verdict(2, answered=None, path="a"),
+            await verdict(3, answered=True, path="b"),
+            await verdict(4, answered=True, path="b"),  # a yes is for one call
+            await verdict(1, answered=True, run="s", path="a"),
+        ]
+
+    assert asyncio.run(all_of_it()) == ["denied", "denied", "approved", "approved", "approved"]
+
+
+def test_a_no_is_for_the_same_bytes_and_as_long_as_its_question(tmp_path: Path) -> None:
+    now = [5.0]
+    book = Approvals(tmp_path, lambda: now[0])
+
+    async def asked(mark: str) -> str:
+        return (await book.asked(mark, {}, until=now[0] + 100, wait_s=0)).state
+
+    book.answer(book.begun("m", {}, 105.0).id, "ada", agreed=False)
+    assert [asyncio.run(asked("m")), asyncio.run(asked("n"))] == ["denied", "waiting"]
+    now[0] = 106.0
+    assert asyncio.run(asked("m")) == "waiting"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"chain": 7}, {"vars": {"a": 1}}, {"vars": [["a", "b"]]}, {"allowlist": "fs"}, {"allowlist": [1]},
+        {"temperature": True}, {"temperature": "1"}, {"temperature": float("inf")}, {"maxTokens": -1},
+        {"maxTokens": 1.5}, {"clientTools": [{"name": ""}]},
+        {"clientTools": [{"name": "x", "parameters": 5}]},
+        {"think": []}, {"agent": {"a": 1}}, {"inputType": 5}, {"model": "m" * 20_000},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wish_of_another_kind_is_refused_by_its_name(odd: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match=f"'{next(iter(odd))}' is "):
+        runwishes.checked({"chain": "c", **odd})
+    plain = {
+        "chain": "c",
+        "vars": {"a": "b"},
+        "temperature": 1,
+        "clientTools": [{"name": "x"}],
+        "think": None,
+    }
+    assert runwishes.checked(plain) is plain
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": NaN}', '{"a": 1e999}', '{"a": 1' + "0" * 30 + "}", r'{"a": "\ud800"}', "[" * 400]
+)
+def test_json_that_no_file_could_hold_stays_the_text_that_it_is(text: str) -> None:
+    assert input_value(text, "json") == flow.Value("json", text)
+    assert calling._arguments(ToolCall("c", "t", text)) is None
+    assert flow.plain(float("inf")) == "+Inf"
 
 
 @pytest.mark.parametrize("odd", ["x", "", "1_000", "1.0", "9" * 5000, "0x1"])

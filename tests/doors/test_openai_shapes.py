@@ -334,6 +334,18 @@ def test_conversations_are_bounded_in_number_size_and_time() -> None:
     assert kept.find("256") is None
 
 
+def test_all_conversations_together_have_a_bound_and_the_oldest_goes_first() -> None:
+    names = iter(range(100))
+    kept = Conversations(lambda: str(next(names)))
+    begun = [kept.begin() for _ in range(12)]
+    begun[1].busy = True
+    for one in begun:
+        for _ in range(7):
+            kept.keep(one, (_says("x" * 2**20),), _says("y", "assistant"))
+    left = [one.id for one in begun if kept.find(one.id) is not None]
+    assert left == ["1", "4", "5", "6", "7", "8", "9", "10", "11"]  # the one that is answered now stays
+
+
 def test_a_conversations_recordings_count_as_its_size() -> None:
     kept = Conversations(iter("a").__next__)
     one = kept.begin()
