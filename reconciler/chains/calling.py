@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reconciler.chains import allowlists, flow, merging, results, texts, toolnames
+from reconciler.chains import allowlists, flow, merging, results, strictjson, texts, toolnames
 from reconciler.chains.approvals import Decision
 from reconciler.chains.asks import Ask, AskApproval, AskTool, ToolFace
 from reconciler.chains.flow import Value
@@ -180,7 +180,7 @@ def _made(
 def _arguments(call: ToolCall) -> Mapping[str, Any] | None:
     """The arguments as an object; nothing and null are an empty one, None is none at all."""
     try:
-        found = flow.read_json(call.arguments) if call.arguments.strip() else {}
+        found = strictjson.read(call.arguments) if call.arguments.strip() else {}
     except ValueError:
         return None
     if found is None:

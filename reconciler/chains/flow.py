@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import orjson
-
-from reconciler.chains import history
+from reconciler.chains import history, strictjson
 from reconciler.chains.history import History
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,300}")
@@ -102,34 +100,11 @@ def _as_json(data: object) -> Any:
     if isinstance(data, str):
         if data[:1] in "{[" and data:
             try:
-                return read_json(data)
+                return strictjson.read(data)
             except ValueError:
                 return data
         return data
     return data
-
-
-def read_json(text: str) -> Any:
-    """What a text of JSON holds; raises ValueError for any other, and for what no file here could hold: NaN,
-    infinity, a whole number over 64 bits, half a character, brackets in brackets without end.
-    """
-    try:
-        found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
-        orjson.dumps(found)
-    except (TypeError, RecursionError) as fault:
-        raise ValueError(f"it is no JSON that can be kept: {fault}") from None
-    return found
-
-
-def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
-
-
-def _finite(word: str) -> float:
-    number = float(word)
-    if not math.isfinite(number):
-        raise ValueError(f"{word[:20]} is larger than any number")
-    return number
 
 
 def plain(data: object) -> str:
