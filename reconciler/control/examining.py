@@ -24,11 +24,11 @@ import anyio
 
 from reconciler.admission import absent
 from reconciler.admission.admit import Admission
-from reconciler.builtin.lane import BuiltinLane
 from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
-from reconciler.control import caserun, executing, looking, proving, spoken, troubles
+from reconciler.control import caserun, looking, proving, speakers, troubles
 from reconciler.control.caserun import Asking, CaseRunner, Suite
+from reconciler.control.dialects import Dialects
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.effects import LedgerEffects
 from reconciler.control.jobs import LedgerJobs
@@ -37,6 +37,7 @@ from reconciler.control.leaving import Leaving
 from reconciler.control.place import Place
 from reconciler.control.runners import assembled
 from reconciler.control.troubles import Meddler
+from reconciler.control.within import InnerLane
 from reconciler.model import loglines
 from reconciler.model.calls import CallRecord, Refusal
 from reconciler.model.effects import Effects, Unkept
@@ -104,8 +105,6 @@ def exam(admission: Admission, binding: str) -> Exam:
         raise Unfit(f"{ref} cannot run in this release: not built: {', '.join(lacking)}")
     if form.spec.cassette is not None and form.spec.cassette.mode == "replay":
         raise Unfit(f"{form.ref} plays a cassette back: what it answers proves nothing of {ref}")
-    if connector.spec.runtime == spoken.RUNTIME:
-        raise Unfit(f"{ref} has no code to examine, and profiles are not examined yet: a call shows it")
     found, sources = [], {}
     for version in connector.spec.implements:
         suite = caserun.suite_of(admission, version, form.spec)
@@ -113,7 +112,7 @@ def exam(admission: Admission, binding: str) -> Exam:
             raise Unfit(f"{version}, which {ref} implements, is not in force")
         found.append(suite)
         sources[version] = dict(admission.in_force[ObjectRef(Kind.INTERFACE, version)].files)
-    base = making.base(connector)
+    base = making.base(connector, making.profiles_of(admission, connector))
     recipe = making.recipe(form, base, state="none", kit=looking.kit_digest())
     return Exam(recipe, base.code, tuple(found), sources)
 
@@ -202,7 +201,7 @@ class Bench:
 
     async def walls(self) -> dict[str, str]:
         """Which walls stand around it. Raises ``walls.SandboxUnavailable``."""
-        if isinstance(self._rooms.dispatcher.lane(self.name), BuiltinLane):
+        if isinstance(self._rooms.dispatcher.lane(self.name), InnerLane):
             return {"sandbox": "none"}
         return dict((await self._rooms.supervisor.walls()).standing)
 
@@ -258,7 +257,8 @@ class _Stirred:
 class _Kept:
     """The ledger of an examination, where effects are allowed."""
 
-    def __init__(self, state: Path | None) -> None:
+    def __init__(self, state: Path | None, recipe: Callable[[InstanceName], Recipe | None]) -> None:
+        self._recipe = recipe
         self._ledger = LedgerEffects(state, time.time, owns=False) if state is not None else None
         self._apart: LedgerEffects | None = None
         self._relaying: asyncio.Future[None] | None = None
@@ -268,16 +268,25 @@ class _Kept:
     def effects(self) -> Effects:
         return self._ledger or Unkept()
 
-    def jobs(
-        self, rooms: executing.Rooms, state: Path, recipe: Callable[[InstanceName], Recipe | None]
-    ) -> LedgerJobs:
+    def spoken(self, leaving: Leaving, supervisor: Supervisor, journal: Journal) -> Dialects:
+        """Who speaks for what has no process; what its calls cost is kept like any other effect."""
+        effects = self._ledger or self._own(supervisor)
+        return speakers.examined(leaving, effects, supervisor, journal=journal, recipe=self._recipe)
+
+    def jobs(self, supervisor: Supervisor, dialects: Dialects) -> LedgerJobs:
         """Who does the jobs of cases: a ledger of the examination's own has them, so that no controller
         takes them for its.
         """
-        effects = self._apart = LedgerEffects(state, time.time)
-        jobs, _, _ = assembled(rooms, recipe, effects)
+        effects = self._own(supervisor)
+        jobs, _, runners = assembled(supervisor, self._recipe, effects)
+        speakers.do_jobs(runners, dialects, jobs, effects.state)
         self._relaying = asyncio.ensure_future(jobs.run())
         return jobs
+
+    def _own(self, supervisor: Supervisor) -> LedgerEffects:
+        if self._apart is None:
+            self._apart = LedgerEffects(supervisor.folders.state, time.time)
+        return self._apart
 
     async def close(self) -> None:
         for one in (self._tending, self._relaying):
@@ -300,7 +309,6 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             stirred.now()
 
         journal = Journal(folders.state, time.time)
-        kept = _Kept(ground.ledger)
         leaving = Leaving(journal)
         supervisor = Supervisor(
             folders,
@@ -310,16 +318,17 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             secrets=Resolver(ground.config),
             gate=leaving.serve_gate,
         )
+        kept = _Kept(ground.ledger, lambda name: exam.recipe)
+        dialects = kept.spoken(leaving, supervisor, journal)
         try:
             records = _Records()
             kill = troubles.killing(lambda one: seen.pid if (seen := supervisor.seen(one)) else None)
             meddler = Meddler(supervisor, kill, _longest(exam))
             dispatcher = Dispatcher(meddler, recipe=lambda name: exam.recipe)
-            leaving.serves = dispatcher.serves
+            dispatcher.within.dialects, leaving.serves = dialects, dispatcher.serves
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
             router.keep_effects(kept.effects)
-            jobs = kept.jobs(supervisor, folders.state, lambda name: exam.recipe)
-            router.keep_jobs(jobs)
+            router.keep_jobs(kept.jobs(supervisor, dialects))
             runner = CaseRunner(router, folders.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
             name = await supervisor.declare(exam.recipe, exam.code)
             while (seen := supervisor.seen(name)) is not None and seen.phase == "building":
@@ -328,6 +337,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             yield Bench(rooms, name, records)
             await meddler.drop()
         finally:
+            dialects.close()
             await supervisor.close()
             await leaving.close()
             await kept.close()

@@ -1,20 +1,25 @@
 """The rooms of dialects, joined: who speaks for instances without code, and who keeps what that costs."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from reconciler.control.dialectjobs import NAME, RUNTIMES, DialectRunner
 from reconciler.control.dialects import Dialects, facts_of
 from reconciler.control.effects import LedgerEffects
+from reconciler.control.evidence import Evidence, decision_id
 from reconciler.control.jobs import LedgerJobs
+from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.permitting import Permitting
 from reconciler.control.policing import Policing
+from reconciler.control.receipts import Receipts
 from reconciler.control.runners import Registry
 from reconciler.control.transmitting import Outside
 from reconciler.control.truths import Truths
 from reconciler.control.wirekeeping import WireKeeper
+from reconciler.model.calls import Refusal
+from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
 from reconciler.runtime.supervisor import Supervisor
 
@@ -52,6 +57,31 @@ def joined(
 
     made.entry, policing.facts = entry, facts
     return made
+
+
+class _Unheeding(Truths):
+    """Of an examination: it hears how calls end, and holds none back for that: each case is asked."""
+
+    async def before(self, instance: InstanceName, operation: str) -> Refusal | None:
+        """As ``Truths`` has it."""
+        return None
+
+
+def examined(
+    leaving: Leaving,
+    effects: LedgerEffects,
+    supervisor: Supervisor,
+    *,
+    journal: Journal,
+    recipe: Callable[[InstanceName], Recipe | None],
+) -> Dialects:
+    """Those of one examination. No policy is asked: it is a person who lets it out, and the list of hosts
+    holds.
+    """
+    state = supervisor.folders.state
+    evidence = Evidence(journal, Receipts(state, time.time), now=time.time, token=decision_id)
+    policing = Policing(state, evidence, time.time)
+    return joined(leaving, effects, supervisor, policing, truths=_Unheeding(time.time, recipe))
 
 
 def do_jobs(runners: Registry, dialects: Dialects, jobs: LedgerJobs, state: Path) -> None:

@@ -17,6 +17,7 @@ def _connector() -> None:
 @click.argument("connector", metavar="CONNECTOR")
 @click.option("--binding", default="", help="Examine it as this binding configures it.")
 @click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A setting, where no binding is.")
+@click.option("--model", "models", multiple=True, metavar="ID", help="A model, where no binding is.")
 @click.option("--live", is_flag=True, help="Let it reach what its egress lists: fixtures leave this machine.")
 @click.option("--certify", is_flag=True, help="Also kill it, silence it, cut it off: it must come back.")
 @click.option("--case", "names", multiple=True, metavar="NAME", help="These cases alone; no evidence then.")
@@ -28,13 +29,14 @@ def _check(settings: usage.Settings, /, connector: str, binding: str, **options:
     """Ask CONNECTOR every case of every interface version that it implements, and keep the evidence.
 
     The calls go through a router and a sandbox of its own: no controller is needed, and none is disturbed.
-    Without --binding it is examined with the defaults of its settings and what --set gives; one that needs
-    secrets or other settings is examined as its only binding has it. Whatever lists egress is examined with
-    --live alone.
+    Without --binding it is examined with the defaults of its settings and what --set and --model give; one
+    that needs secrets or other settings is examined as its only binding has it. Whatever lists egress, or is
+    given a server, is examined with --live alone.
 
     \b
       handler connector check ocr-rapid --certify
       handler connector check ocr-mistral --binding ocr-paid --live --junit ocr.xml
+      handler connector check llm-local --set baseUrl=http://127.0.0.1:8080/v1 --model qwen3 --live
 
     Exit: 0 every case passed, 1 some did not, 2 could not run, 77 skipped: no secret, or no --live.
     """
@@ -46,6 +48,7 @@ def _check(settings: usage.Settings, /, connector: str, binding: str, **options:
         options["names"],
         options["junit"],
         options["given"],
+        options["models"],
         live=options["live"],
         certify=options["certify"],
         record=options["record"],

@@ -52,6 +52,7 @@ class Wish:
     cases: tuple[str, ...]
     junit: str
     given: tuple[str, ...]  # settings, as KEY=VALUE
+    models: tuple[str, ...]
     live: bool
     certify: bool
     record: bool
@@ -64,8 +65,10 @@ class _Skipped(Exception):  # noqa: N818 - a verdict in words
 
 def run(settings: Settings, wish: Wish) -> int:
     """Examine, tell, keep; the exit code. Raises ``Stopped`` where nothing can be examined."""
-    if wish.binding and wish.given:
-        raise usage.Usage("--set is for a connector without a binding: write it into the binding")
+    if wish.binding and (wish.given or wish.models):
+        raise usage.Usage(
+            "--set and --model are for a connector without a binding: write it into the binding"
+        )
     if wish.record and wish.cases:
         raise usage.Usage("--record keeps evidence of a whole check, and --case asks for a part of one")
     if wish.junit and not (place := Path(wish.junit).absolute().parent).is_dir():
@@ -103,7 +106,7 @@ def _chosen(settings: Settings, look: offline.Look, wish: Wish) -> tuple[offline
         return look, wish.binding
     if ref not in admission.in_force:
         raise Stopped(_why_not(settings, look, ref))
-    text = f'apiVersion = "handler.binding/v1"\nconnector = "{wish.connector}"\n{_settings(wish.given)}'
+    text = f'apiVersion = "handler.binding/v1"\nconnector = "{wish.connector}"\n{_settings(wish)}'
     plain = look.with_file(f"bindings/{_PLAIN}.toml", text.encode())
     made = ObjectRef(Kind.BINDING, _PLAIN)
     if made in plain.admission.in_force:
@@ -113,17 +116,17 @@ def _chosen(settings: Settings, look: offline.Look, wish: Wish) -> tuple[offline
         for one in admission.in_force.values()
         if isinstance(one.spec, Binding) and one.spec.connector == wish.connector
     )
-    if len(users) == 1 and not wish.given:
+    if len(users) == 1 and not wish.given and not wish.models:
         return look, users[0]
     needs = "; ".join(problem.what for problem in plain.admission.refused.get(made, ()))
     mend = f"name one with --binding: {', '.join(users)}" if users else "write a binding, and name it"
     raise Stopped(f"connector '{wish.connector}' cannot be examined by itself: {needs}; {mend}")
 
 
-def _settings(given: tuple[str, ...]) -> str:
-    """Settings as a binding has them; a value that is no number and no truth value is a text."""
-    lines = []
-    for one in given:
+def _settings(wish: Wish) -> str:
+    """Settings and models as a binding has them; a value that is no number and no truth value is a text."""
+    lines = [f"models = {json.dumps(list(wish.models))}\n"] if wish.models else []
+    for one in wish.given:
         key, equals, value = one.partition("=")
         if not equals or not _KEY.fullmatch(key):
             raise usage.Usage(f"--set wants KEY=VALUE, not '{one}'")
@@ -229,8 +232,8 @@ def _tell_effects(task: _Task) -> None:
 
 async def _certify(task: _Task, bench: Bench) -> None:
     """Make trouble with the quickest case that was answered."""
-    if task.exam.recipe.runtime == "builtin":
-        why = "it is a part of the product: no process and no connection of its own can be broken"
+    if task.exam.recipe.runtime in ("builtin", "dialect"):
+        why = "it has no process and no connection of its own that could be broken"
         _no_trouble(task, why)
         return
     found: list[tuple[float, Suite, Case]] = []

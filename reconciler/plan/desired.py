@@ -17,7 +17,7 @@ from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.problems import Problem
 from reconciler.model.recipes import Pinned, Recipe
-from reconciler.model.resources import Agent, Binding, Connector, Interface, Profile, Record
+from reconciler.model.resources import Agent, Binding, Connector, Interface, Record
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.plan import making, routing
 
@@ -179,16 +179,11 @@ class _Run:
 
     def _base(self, connector: Resource[Connector]) -> making.Base:
         known = self._bases.get(connector) or self._past.bases.get(connector)
-        profiles = self._profiles(connector)
+        profiles = making.profiles_of(self._admission, connector)
         if known is None or known.profiles != making.spoken(profiles):
             known = making.base(connector, profiles)
         self._bases[connector] = known
         return known
-
-    def _profiles(self, connector: Resource[Connector]) -> list[Resource[Profile]]:
-        """The profiles in force that a connector speaks by, as it lists them."""
-        found = (self._in_force(Kind.PROFILE, name) for name in dict.fromkeys(connector.spec.profiles))
-        return [cast("Resource[Profile]", one) for one in found if one is not None]
 
     def _state(self, connector: Resource[Connector]) -> str:
         """``session`` when one of its interfaces keeps state for a session."""

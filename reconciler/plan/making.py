@@ -9,15 +9,17 @@ everything else makes a new one.
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import orjson
 
 from reconciler.admission import connectors
+from reconciler.admission.admit import Admission
 from reconciler.admission.view import inside
 from reconciler.model import places
 from reconciler.model.hosts import of_address
 from reconciler.model.inventory import Resource
-from reconciler.model.names import InstanceName
+from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
 from reconciler.model.resources import Binding, Connector, Profile, SecretReference, SecretSlot
 
@@ -48,6 +50,12 @@ class Base:
     egress: tuple[str, ...]
     sandbox: SandboxPolicy
     profiles: tuple[tuple[str, str], ...] = ()
+
+
+def profiles_of(admission: Admission, connector: Resource[Connector]) -> list[Resource[Profile]]:
+    """The profiles in force that a connector speaks by, as it lists them."""
+    refs = (ObjectRef(Kind.PROFILE, name) for name in dict.fromkeys(connector.spec.profiles))
+    return [cast("Resource[Profile]", admission.in_force[ref]) for ref in refs if ref in admission.in_force]
 
 
 def spoken(profiles: Iterable[Resource[Profile]]) -> tuple[tuple[str, str], ...]:

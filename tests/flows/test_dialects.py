@@ -11,6 +11,8 @@ from tests.flows.test_chain_runs import ask, finished
 from tests.kit.house import House, house, wait_for
 from tests.kit.vendors import Vendor, vendor
 
+CHECK = ("connector", "check", "strict", "--binding", "strict", "--live")
+CATALOG = Path(__file__).resolve().parents[2] / "catalog"
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(180)]
 
 BINDING = """apiVersion = "handler.binding/v1"
@@ -132,3 +134,31 @@ def test_a_chain_asks_a_model_by_a_dialect_in_pieces(place: House, far: Vendor) 
     assert (done["run"]["state"], done["output"]["text"]) == ("completed", "Hello, wörld."), done
     (sent,) = far.received
     assert (sent.fields["model"], sent.fields["stream"]) == ("small", True)
+
+
+def test_report_19_a_server_that_ignores_the_schema_fails_its_check_and_is_withheld(
+    place: House, far: Vendor
+) -> None:
+    """fabrice-ai PR 118, RouteLLM PR 72: ``response_format`` was taken, and ignored."""
+    facts = (CATALOG / "profiles/local-chat.generic/1/profile.toml").read_text()
+    form = '[operation.field.response_format]\ntype = "object"\ntypes = ["json_schema"]\n\n[operation.stream]'
+    facts = facts.replace("[operation.stream]", form).replace('id = "local-chat.generic"', 'id = "strict"')
+    place.write("profiles/strict/1/profile.toml", facts)
+    text = (CATALOG / "connectors/llm-local/connector.toml").read_text()
+    text = text.replace("local-chat.generic@1", "strict@1").replace('"llm-local"', '"strict"')
+    place.write("connectors/strict/connector.toml", text)
+    place.write("connectors/strict/PROVISIONING.md", "nothing\n")
+    bound = BINDING.format(base=far.base).replace("llm-local", "strict")
+    place.write("bindings/strict.toml", f'{bound}[conformance]\nrequire = "live"\n')
+    place.write("agents/strict.toml", AGENT.format(inbox=place.inbox).replace('"chat"', '"strict"'))
+    far.manner = "ignores-schema"
+    try:
+        done = place.handler(*CHECK, "-o", "json", check=False)
+        place.handler("apply", "--wait", check=False)
+        assert call(place, "prompt=x", agent="strict")["error"] == "unavailable"
+    finally:
+        far.manner = ""
+    failed = {one["name"] for one in json.loads(done.stdout)["results"] if one["verdict"] != "passed"}
+    assert failed == {"a value that fits a schema", "a value with words from a list"}
+    told = place.handler("describe", "binding/strict").stdout
+    assert "2 of its cases did not pass" in " ".join(told.split())

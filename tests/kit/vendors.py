@@ -102,6 +102,8 @@ class Vendor:
     def _chat(self, asked: Received) -> Answer:
         if not isinstance(asked.fields.get("messages"), list) or "model" not in asked.fields:
             return _refusal(400)
+        if asked.fields.get("max_tokens", 0) > 1_000_000:
+            return _refusal(400, "context_length_exceeded")
         message: dict[str, Any] = {"role": "assistant", "content": "Hello, wörld."}
         finish = "stop"
         if asked.fields.get("tools"):
@@ -109,9 +111,12 @@ class Vendor:
             call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": '{"a": 1}'}}
             message, finish = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
         elif "response_format" in asked.fields and self.manner != "ignores-schema":
-            message["content"] = '{"a":1}'
+            message["content"] = json.dumps(_fitting(asked.fields["response_format"]), separators=(",", ":"))
         usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12,
                  "prompt_tokens_details": {"cached_tokens": 2}}  # fmt: skip
+        if self.manner in ("counts", "ignores-schema") and "max_tokens" in asked.fields:  # a token is a word
+            usage["prompt_tokens"] = sum(len(str(one["content"]).split()) for one in asked.fields["messages"])
+            usage["completion_tokens"] = min(7, asked.fields["max_tokens"])
         body = {"id": "x", "object": "chat.completion", "created": 1, "model": self._model(asked)}
         if not asked.fields.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
@@ -365,6 +370,15 @@ def _refusal(status: int, code: str | None = None) -> Answer:
     body = {"error": {**_ERROR, "code": code}}
     headers = {"retry-after": "7", "x-request-id": "req-1", "x-left": "0", "x-reset": "1m0.5s"}
     return Answer(status, json.dumps(body).encode(), headers=headers)
+
+
+def _fitting(form: dict[str, Any]) -> dict[str, Any]:
+    """The smallest answer that fits a form of plain properties."""
+    asked = form.get("json_schema", {}).get("schema", {}).get("properties", {"a": {}})
+    return {
+        name: one["enum"][0] if "enum" in one else one.get("type") == "boolean" or 1
+        for name, one in asked.items()
+    }
 
 
 def _json(body: Any) -> Answer:
