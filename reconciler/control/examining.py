@@ -368,7 +368,7 @@ def _folders(ground: Ground) -> Iterator[RuntimeFolders]:
         ours = Place.of(ground.config).surroundings().forbidden
         yield RuntimeFolders(state, run, tuple(map(Path, ours)))
     finally:
-        shutil.rmtree(whole, ignore_errors=True)
+        _take_away(whole)
         if held is not None:
             os.close(held)
 
@@ -381,8 +381,14 @@ def sweep(place: Path) -> None:
             if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
                 continue
             if (held := _held(left / _HELD, 0)) is not None:
-                shutil.rmtree(left, ignore_errors=True)
+                _take_away(left)
                 os.close(held)
+
+
+def _take_away(whole: Path) -> None:
+    """The file that says whose it is goes last: what one leaves who is killed here, the next takes away."""
+    for inner in (whole / "s", whole / "r", whole):
+        shutil.rmtree(inner, ignore_errors=True)
 
 
 def _held(path: Path, flags: int) -> int | None:

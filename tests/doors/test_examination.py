@@ -140,7 +140,10 @@ def test_what_cannot_be_examined_is_said(place: World, words: tuple[str, ...], c
     [
         (("--set", "wrong"), "--set wants KEY=VALUE, not 'wrong'"),
         (("--set", "a.b=1"), "--set wants KEY=VALUE, not 'a.b=1'"),
-        (("--set", "wrong=1", "--binding", "mine"), "--set and --model are for a connector without a binding"),
+        (
+            ("--set", "wrong=1", "--binding", "mine"),
+            "--set and --model are for a connector without a binding",
+        ),
         (("--set", "rwong=true"), "'rwong' is not a setting of connector/counter"),
     ],
 )
