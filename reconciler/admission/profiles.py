@@ -16,6 +16,12 @@ from reconciler.model.register import Dialect
 
 _Words = tuple[str, str, str]  # what, why, mend
 
+_NOT_SERVED = {
+    "query": "a key in an address is written down by servers, proxies and logs on its way",
+    "mtls": "the gate adds keys by headers alone",
+    "sigv4": "the gate adds keys by headers alone",
+}
+
 
 def dialects_come_with_the_product(view: View, dialect: Resource[Dialect]) -> Iterator[Problem]:
     """A dialect is spoken by a driver, so an entry of the register ships with it."""
@@ -156,6 +162,18 @@ def models_stand_once(view: View, profile: Resource[Profile]) -> Iterator[Proble
             yield _problem(profile, "D211", words, ("profile", "models", index))
 
 
+def secrets_go_in_a_header(view: View, profile: Resource[Profile]) -> Iterator[Problem]:
+    """No key stands in an address, where servers, proxies and logs write it down."""
+    scheme = profile.spec.auth.scheme
+    if scheme in _NOT_SERVED:
+        words = (
+            f"the scheme {quoted(scheme)} is not served",
+            _NOT_SERVED[scheme],
+            'write scheme = "header", with the header by which the server takes a key',
+        )
+        yield _problem(profile, "D212", words, ("auth", "scheme"))
+
+
 def published_profile_is_unchanged(view: View, profile: Resource[Profile]) -> Iterator[Problem]:
     """A profile in ``handler.lock`` states what it stated when it was published."""
     locked = view.locked(profile.layer, profile.ref.name)
@@ -178,6 +196,7 @@ RULES = (
     facts_are_whole,
     facts_name_what_is_there,
     models_stand_once,
+    secrets_go_in_a_header,
     published_profile_is_unchanged,
 )
 
@@ -222,12 +241,10 @@ def _missing(profile: Resource[Profile], path: Path, found: Iterable[tuple[str, 
 def _auth(spec: Profile) -> Iterator[tuple[str, str]]:
     """Each fact that the scheme cannot do without."""
     auth = spec.auth
-    if auth.scheme in ("bearer", "header", "query") and auth.secret is None:
+    if auth.scheme in ("bearer", "header") and auth.secret is None:
         yield "secret", f"scheme {auth.scheme} sends a secret"
     if auth.scheme in ("bearer", "header") and auth.header is None:
         yield "header", f"scheme {auth.scheme} sends it by a header"
-    if auth.scheme == "query" and auth.parameter is None:
-        yield "parameter", "scheme query sends it by a parameter"
 
 
 def _of_operation(one: Operation) -> Iterator[tuple[str, str]]:

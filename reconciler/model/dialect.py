@@ -62,12 +62,12 @@ class Identity(Record):
 class Auth(Record):
     """How a request proves whose it is; without it no credential is sent."""
 
-    scheme: Literal["bearer", "header", "query", "none", "mtls", "sigv4"] = "none"
-    """`bearer` writes `Bearer KEY` into the header, `header` the key alone."""
+    scheme: Literal["none", "bearer", "header", "query", "mtls", "sigv4"] = "none"
+    """`bearer` writes `Bearer KEY` into the header, `header` the key alone; the last three are not served."""
     header: Header | None = None
     """The header that the gate fills."""
     parameter: Provided | None = None
-    """The query parameter that the gate fills, for `query`."""
+    """The query parameter, for `query`."""
     secret: Slot | None = None
     """The slot of the binding whose secret it is; never a value."""
 

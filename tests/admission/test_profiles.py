@@ -207,6 +207,14 @@ ROWS = [
         "delete one",
         fix=of(GOOD),
     ),
+    bad(  # litellm#15799: a key in an address reached logs and spend rows
+        "D212",
+        but('scheme = "bearer"\nheader = "authorization"', 'scheme = "query"\nparameter = "key"'),
+        "auth.scheme",
+        "the scheme 'query' is not served",
+        'write scheme = "header", with the header by which the server takes a key',
+        fix=but('scheme = "bearer"\nheader = "authorization"', 'scheme = "header"\nheader = "x-api-key"'),
+    ),
     bad(
         "C250",
         speaking(profiles='"acme.pictures@1", "acme.pictures@1"'),
