@@ -46,11 +46,12 @@ from reconciler.control.leaving import Leaving
 from reconciler.control.looking import Look, Looker
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
-from reconciler.control.models import DialectModels
+from reconciler.control.models import GrantedModels
 from reconciler.control.observing import Address, Clocks, Observed
 from reconciler.control.place import Place
 from reconciler.control.policing import Policing
 from reconciler.control.probing import Asked, Prober
+from reconciler.control.prompting import Prompting
 from reconciler.control.proving import Demand
 from reconciler.control.receipts import Receipts
 from reconciler.control.retained import Retained
@@ -348,7 +349,7 @@ def _police(news: "_News", leaving: Leaving, dispatcher: Dispatcher, withdrawn: 
 def _speak(news: "_News", dialects: Dialects, withdrawn: Withdrawn) -> None:
     """Let calls, chains and doors reach what speaks a dialect."""
     news.dialects = dialects
-    news.models = DialectModels(dialects.speaker, withdrawn.barred)
+    news.models = GrantedModels(dialects.speaker, withdrawn.barred, Prompting(news.router.call_apart))
 
 
 def _serves(news: "_News", dispatcher: Dispatcher, name: InstanceName, number: int) -> Sink | None:
@@ -403,7 +404,7 @@ class _News:
     shadows: Shadows
     policing: Policing
     dialects: Dialects
-    models: DialectModels
+    models: GrantedModels
     executor: Executor | None = None
 
     def __init__(self) -> None:

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 from reconciler.builtin.lane import Holder
 from reconciler.control import completing, shaping, spoken
-from reconciler.control.models import TOOL as COMPLETE
 from reconciler.control.models import turned
 from reconciler.control.permitting import Sending
+from reconciler.control.prompting import TOOL as COMPLETE
 from reconciler.control.sending import MaybeSent, NotSent
 from reconciler.control.shaping import Boxes, UnshapedError
 from reconciler.control.spoken import Mapped, NotSpokenError

@@ -1,6 +1,7 @@
-"""Language models for chains and doors, over drivers: implements ``model.modelport.Models``.
+"""Language models for chains and doors: implements ``model.modelport.Models``.
 
-The models are those that the caller's pinned routes grant, of bindings that speak a dialect. One turn is one
+The models are those that the caller's pinned routes grant. Bindings that speak a dialect are asked over their
+drivers, those with code of their own by ``prompting``. One turn is one
 transmission, decided on and charged by itself; nothing is asked twice here, and a tool that a model wishes
 for is never run.
 """
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from reconciler.control.permitting import Sending
+from reconciler.control.prompting import TOOL, Prompting
 from reconciler.control.sending import Coming, MaybeSent, NotSent
 from reconciler.control.spoken import NotSpokenError
 from reconciler.control.transmitting import Leave, Speaker
@@ -22,20 +24,23 @@ from reconciler.model.routes import Route
 from reconciler.model.sealed import Reply, Sealed
 from reconciler.model.turns import Answered, Event, Turn
 
-INTERFACE, TOOL = "llm", "llm_complete"
+INTERFACE = "llm"
 _AUTH, _LATER, _MISSING = (401, 403), 429, 404
 Heard = Callable[[Event], None]
 
 
-class DialectModels:
+class GrantedModels:
     """Models of one controller. ``speaker`` gives who speaks for an instance, None: it speaks no dialect;
     ``barred`` says why an instance serves nobody now, or "".
     """
 
     def __init__(
-        self, speaker: Callable[[InstanceName], Speaker | None], barred: Callable[[InstanceName], str]
+        self,
+        speaker: Callable[[InstanceName], Speaker | None],
+        barred: Callable[[InstanceName], str],
+        prompting: Prompting,
     ) -> None:
-        self._speaker, self._barred = speaker, barred
+        self._speaker, self._barred, self._prompting = speaker, barred, prompting
 
     def candidates(self, caller: Caller) -> tuple[Candidate, ...]:
         """As ``model.modelport.Models`` has it; () where what was pinned is gone."""
@@ -44,8 +49,11 @@ class DialectModels:
     def _of(self, route: Route) -> Iterator[Candidate]:
         try:
             speaker = self._speaker(route.instance)
-            mapped = speaker.spoken.tools.get(TOOL) if speaker is not None else None
-            if speaker is None or mapped is None:
+            if speaker is None:
+                yield from self._prompting.candidates(route)
+                return
+            mapped = speaker.spoken.tools.get(TOOL)
+            if mapped is None:
                 return
             for model in speaker.spoken.models_of(mapped.operation):
                 if route.models is not None and model not in route.models:
@@ -73,22 +81,28 @@ class DialectModels:
             return TurnFailed("refused", "the model is not granted", "none")
         if why := route.suspended or self._barred(route.instance):
             return TurnFailed("unavailable", why, "none")
+        turn = replace(turn, model=candidate.model)
         try:
             speaker = self._speaker(route.instance)
-            mapped = speaker.spoken.tools.get(TOOL) if speaker is not None else None
-            if speaker is None or mapped is None:
-                return TurnFailed("unavailable", "the binding speaks no dialect", "none")
-            profile, model = speaker.spoken.chosen(mapped.operation, candidate.model)
-        except NotSpokenError as fault:
-            return TurnFailed("refused", str(fault), "none")
+            if speaker is None:
+                return await self._prompting.turn(caller, route, turn, timeout_s)
+            profile = _profile(speaker, turn.model)
         except (OSError, ValueError) as fault:
-            return TurnFailed("unavailable", str(fault), "none")
+            code: Fault = "refused" if isinstance(fault, NotSpokenError) else "unavailable"
+            return TurnFailed(code, str(fault), "none")
         sending = Sending(
             caller.interface, caller.purpose, caller.agent, caller.session, caller.entry,
             wait_s=max(timeout_s - 1, 0),
         )  # fmt: skip
-        leave = Leave(sending, timeout_s)
-        return await turned(speaker, profile, replace(turn, model=model), leave, on_event=on_event)
+        return await turned(speaker, profile, turn, Leave(sending, timeout_s), on_event=on_event)
+
+
+def _profile(speaker: Speaker, model: str) -> Profile:
+    """What answers turns with a model. Raises ValueError, of which NotSpokenError is one."""
+    mapped = speaker.spoken.tools.get(TOOL)
+    if mapped is None:
+        raise ValueError(f"the binding does not answer {TOOL}")
+    return speaker.spoken.chosen(mapped.operation, model)[0]
 
 
 async def turned(

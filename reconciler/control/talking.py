@@ -26,10 +26,12 @@ from reconciler.model.turns import (
     Answered,
     Event,
     Image,
+    ModelTurn,
     Part,
     Sound,
     Text,
     TextDelta,
+    ToolCallDelta,
     ToolResult,
     ToolUse,
     Turn,
@@ -69,7 +71,9 @@ class Talking:
         return {
             "agent": routes.agent,
             "models": [
-                {"model": one.model, "provider": one.binding, "vision": one.facts.vision} for one in found
+                {"model": one.model, "provider": one.binding, "vision": one.facts.vision}
+                for one in found
+                if one.model
             ],
             "chains": chains,
         }
@@ -97,7 +101,8 @@ class Talking:
                 turn = replace(turn, stop=())  # nothing was sent: whoever asked cuts the text itself
                 said = ending.said = await _told(models, (asking, chosen, turn, seconds), caller)
         finally:
-            self._record(ending.record())
+            if not chosen.is_called:
+                self._record(ending.record())
         if isinstance(said, Answered):
             return {"answer": turnlines.answer(said.turn), "model": chosen.model, "provider": chosen.binding}
         return {"failed": said.fault, "cause": said.cause, "retryAfterSeconds": said.retry_after_s}
@@ -162,36 +167,54 @@ def _may_be_last(task: Task) -> bool:
     return not branches or any(one.goto in ("", END) for one in branches)
 
 
+class _Telling:
+    """The pieces of one answer on their way to who asked; words that wait for a slow one become one piece."""
+
+    def __init__(self, caller: rpc.Caller) -> None:
+        self._caller, self._pieces, self._more = caller, list[Event](), asyncio.Event()
+        self.began = False
+
+    def heard(self, event: Event) -> None:
+        self.began = True
+        last = self._pieces[-1] if self._pieces else None
+        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
+            self._pieces[-1] = TextDelta(last.text + event.text)
+        else:
+            self._pieces.append(event)
+        self._more.set()
+
+    async def tell(self) -> None:
+        """Tell what waits."""
+        while self._pieces:
+            if (line := turnlines.event(self._pieces.pop(0))) is not None:
+                await self._caller.tell({"event": line})
+
+    async def on(self) -> None:
+        """Tell all that comes, until cancelled."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await self.tell()
+
+    async def rest(self, said: ModelTurn) -> None:
+        """Tell what is left: of a model that answers as a whole alone, all of it."""
+        if not self.began:
+            self._pieces += [TextDelta(said.text)] if said.text else []
+            self._pieces += [
+                ToolCallDelta(n, use.id, use.name, use.arguments) for n, use in enumerate(said.tools)
+            ]
+        await self.tell()
+
+
 async def _told(
     models: Models, asked: tuple[modelport.Caller, Candidate, Turn, float], caller: rpc.Caller
 ) -> Answered | TurnFailed:
-    """The answer, once the caller was told of its pieces; words that wait for a slow one become one piece."""
+    """The answer, once the caller was told of its pieces."""
     asking, chosen, turn, seconds = asked
-    pieces: list[Event] = []
-    more = asyncio.Event()
-
-    def heard(event: Event) -> None:
-        last = pieces[-1] if pieces else None
-        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
-            pieces[-1] = TextDelta(last.text + event.text)
-        else:
-            pieces.append(event)
-        more.set()
-
-    async def tell() -> None:
-        while pieces:
-            if (line := turnlines.event(pieces.pop(0))) is not None:
-                await caller.tell({"event": line})
-
-    async def telling() -> None:
-        while True:
-            await more.wait()
-            more.clear()
-            await tell()
-
-    wanted = heard if turn.stream else None
+    telling = _Telling(caller)
+    wanted = telling.heard if turn.stream else None
     work = asyncio.ensure_future(models.turn(asking, chosen, turn, timeout_s=seconds, on_event=wanted))
-    teller = asyncio.ensure_future(telling())
+    teller = asyncio.ensure_future(telling.on())
     try:
         await asyncio.wait((work, teller), return_when=asyncio.FIRST_COMPLETED)
         if teller.done():
@@ -202,5 +225,8 @@ async def _told(
             one.cancel()
             with suppress(asyncio.CancelledError, OSError):
                 await one
-    await tell()
+    if turn.stream and isinstance(said, Answered):
+        await telling.rest(said.turn)
+    else:
+        await telling.tell()
     return said

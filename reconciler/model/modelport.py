@@ -1,8 +1,9 @@
 """The way to language models for whoever holds a conversation: task chains and the OpenAI-compatible door.
 
-``Models`` is handed to them; control implements it over drivers. One ``turn`` is one transmission: it has a
-decision and a budget charge of its own, and is never repeated here; whoever asks retries, or does not. Which
-models there are is what the caller's own routes grant: exact ids, in order, of bindings that speak a dialect.
+``Models`` is handed to them, and control implements it. One ``turn`` is one transmission: it has a decision
+and a budget charge of its own, and is never repeated here; whoever asks retries, or does not. Which models
+there are is what the caller's own routes grant: exact ids, in order. A binding that speaks a dialect is asked
+by its driver; one with code of its own by ``llm_complete``, where the turn fits that.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,12 +44,15 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One model that a caller may ask: by its exact id, through a binding, as a profile's provider has it."""
+    """One model that a caller may ask: by its exact id, through a binding, as a profile's provider has it. ""
+    is the usual one of a connector that lets any be asked for.
+    """
 
     model: str
     binding: str
     provider: str  # the profile's
     facts: ModelFacts = field(default_factory=ModelFacts)
+    is_called: bool = False  # a connector with code: asked by ``llm_complete``, which leaves its own record
 
     def is_of(self, provider: str) -> bool:
         """Whether a provider's name means it: the binding's, or the profile's provider; "": any."""

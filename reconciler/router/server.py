@@ -182,6 +182,11 @@ class Router:
         """
         return await within.call(self._exchange, self.guest(pinned), ask)
 
+    async def call_apart(self, pinned: Pinned, ask: Ask) -> Said:
+        """The same, with nothing counted for its session: a turn of a model, which has bounds of its own."""
+        guest = Guest(pinned.session, pinned.routes, self._exchange)
+        return await within.call(self._exchange, guest, ask)
+
     def shed(self) -> None:
         """Say that connections are turned away for want of descriptors: once a minute, however many."""
         now = self._exchange.clock()

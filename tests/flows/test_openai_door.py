@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.flows.test_chain_runs import ask
+from tests.flows.test_chain_runs import ask, finished
 from tests.kit.house import BIN, House, house, wait_for
 from tests.kit.vendors import Vendor, vendor
 
@@ -25,7 +25,30 @@ baseUrl = "{base}"
 AGENT = """apiVersion = "handler.agent/v1"
 scope = ["{inbox}"]
 [services]
-llm = "chat"
+llm = ["chat", "coded"]
+"""
+# A connector with code of its own: it says what it was asked.
+CODED = """apiVersion = "handler.connector/v1"
+name = "coded"
+description = "says what it was asked"
+implements = ["llm/v1"]
+runtime = "python"
+"""
+CODED_BINDING = 'apiVersion = "handler.binding/v1"\nconnector = "coded"\nmodels = ["own"]\n'
+CODE = """from handler_connector import Failure, serve
+
+
+def complete(arguments, call):
+    if "busy" in arguments["prompt"]:
+        raise Failure("unavailable", "busy")
+    said = "|".join(f"{key}={arguments[key]}" for key in ("system", "prompt", "input") if key in arguments)
+    if "schema" in arguments:
+        return {"text": "x", "valid": True, "value": {"a": 1}, "usage": USAGE, "ms": 1}
+    return {"text": said, "valid": True, "usage": USAGE, "ms": 1}
+
+
+USAGE = {"inTokens": 3, "outTokens": 4}
+serve({"llm_complete": complete})
 """
 _HI: Any = [{"role": "user", "content": "Say hello."}]
 _TOOL: Any = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -39,6 +62,25 @@ def _task(name: str, **more: Any) -> dict[str, Any]:
 
 def _to(target: str) -> dict[str, Any]:
     return {"branches": [{"operator": "default", "goto": target}]}
+
+
+PICK = {
+    "id": "pick",
+    "tasks": [
+        {
+            "id": "choose",
+            "handler": "route",
+            "execute_config": {"model": "own"},
+            "transition": {
+                "branches": [
+                    {"operator": "equals", "when": "yes", "goto": "own"},
+                    {"operator": "default", "goto": "own"},
+                ]
+            },
+        },
+        _task("own", transition=_to("end"), execute_config={"model": "own"}),
+    ],
+}
 
 
 @dataclass
@@ -66,6 +108,12 @@ def served(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[Se
     with house(tmp_path_factory.mktemp("door")) as made:
         made.write("handler.toml", 'apiVersion = "handler.config/v1"\n')
         made.write("bindings/chat.toml", BINDING.format(base=far.base))
+        made.write("connectors/coded/connector.toml", CODED)
+        made.write("connectors/coded/main.py", CODE)
+        made.write(
+            "bindings/coded.toml",
+            'apiVersion = "handler.binding/v1"\nconnector = "coded"\nmodels = ["own"]\n',
+        )
         made.write("agents/clerk.toml", AGENT.format(inbox=made.inbox))
         answer = _task("answer", transition=_to("end"), execute_config={"pass_clients_tools": True})
         chain = {
@@ -74,6 +122,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[Se
             "tasks": [_task("draft", transition=_to("answer")), answer],
         }
         made.write("chains/twice.json", json.dumps(chain))
+        made.write("chains/pick.json", json.dumps(PICK))
         made.start()
         made.handler("apply", "--wait")
         without = made.handler("openai", "serve", "--listen", "127.0.0.1:0", check=False)
@@ -102,7 +151,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[Se
 def test_the_official_client_talks_to_a_model_whole_and_in_pieces(served: Served, far: Vendor) -> None:
     far.received.clear()
     with served.client() as client:
-        assert [one.id for one in client.models.list()] == ["small", "large", "chain:twice"]
+        listed = [one.id for one in client.models.list()]
+        assert listed == ["small", "large", "own", "chain:pick", "chain:twice"]
         whole = client.chat.completions.create(model="large", messages=_HI, max_tokens=50)
         chunks = list(
             client.chat.completions.create(
@@ -117,6 +167,72 @@ def test_the_official_client_talks_to_a_model_whole_and_in_pieces(served: Served
     assert chunks[-1].usage is not None and chunks[-1].usage.total_tokens == 12
     assert [one.fields["model"] for one in far.received] == ["large", "small"]
     assert (far.received[0].fields["max_tokens"], far.received[1].fields["stream"]) == (50, True)
+
+
+def test_a_model_of_a_connector_with_code_is_asked_by_its_prompt(served: Served, far: Vendor) -> None:
+    far.received.clear()
+    talk: Any = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Who?"},
+        {"role": "assistant", "content": "Me."},
+        {"role": "user", "content": "Why?"},
+    ]
+    shape: Any = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    with served.client() as client:
+        ask = client.chat.completions.create
+        whole = ask(model="own", messages=talk)
+        streamed = ask(model="own", messages=_HI, stream=True)
+        words = "".join(choice.delta.content or "" for one in streamed for choice in one.choices)
+        shaped = ask(model="own", messages=_HI, response_format=shape)
+        refused = []
+        for more in ({"tools": [_TOOL]}, {"seed": 7}, {"messages": _PICTURE}, {"stop": "hello"}):
+            asked: Any = {"model": "own", "messages": _HI} | more
+            try:
+                refused.append(ask(**asked).choices[0].message.content)
+            except openai.APIStatusError as error:
+                told: Any = error.body
+                refused.append((error.status_code, told["code"], told["param"]))
+        with pytest.raises(openai.InternalServerError):
+            ask(model="own", messages=[{"role": "user", "content": "busy"}])
+    said = "system=Be kind.|prompt=Why?|input=The conversation so far:\n\nuser: Who?\n\nassistant: Me."
+    assert whole.choices[0].message.content == said
+    assert whole.usage is not None and (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (3, 4)
+    assert words == "prompt=Say hello."
+    assert shaped.choices[0].message.content == '{"a":1}'
+    assert refused == [
+        (400, "invalid_input", "tools"), (400, "invalid_input", "seed"),
+        (400, "no_vision_model", None), "prompt=Say ",
+    ]  # fmt: skip
+    assert not far.received
+
+    def kept_calls() -> list[dict[str, Any]]:
+        return [one for one in served.house.calls() if one["binding"] == "coded"]
+
+    wait_for(lambda: len(kept_calls()) == 5, "the calls are recorded")
+    kept = kept_calls()
+    assert {(one["tool"], one["agent"]) for one in kept} == {("llm_complete", "clerk")}
+    assert [one["code"] for one in kept] == ["ok", "ok", "ok", "ok", "unavailable"]
+
+
+def test_a_chain_asks_a_connector_with_code_and_a_call_goes_where_its_model_is(
+    served: Served, far: Vendor
+) -> None:
+    far.received.clear()
+    begun = ask(served.house, "chain.run", chain="pick", input="Which?")
+    done = finished(served.house, begun["id"])
+    assert done["run"]["state"] == "completed", done
+    assert done["output"]["text"] == "prompt=Which?"
+    assert not far.received
+    call = ("call", "--agent", "clerk", "llm_complete", "prompt=Hi.", "-o", "json")
+    words = ((), ("model=own",), ("model=large",))
+    told = [json.loads(served.house.handler(*call, *more).stdout) for more in words]
+    assert [one["text"] for one in told] == ["Hello, wörld.", "prompt=Hi.", "Hello, wörld."]
+    assert [one.fields["model"] for one in far.received] == ["small", "large"]
+    unknown = served.house.handler(*call, "model=other", check=False)
+    assert unknown.returncode == 1
+    assert "small, large, own" in unknown.stdout + unknown.stderr
+    shown = json.loads(served.house.handler("describe", "agent/clerk", "-o", "json").stdout)
+    assert [one["binding"] for one in shown["services"]] == ["chat", "coded"]
 
 
 def test_a_chain_answers_through_the_door_and_leaves_a_run(served: Served, far: Vendor) -> None:
