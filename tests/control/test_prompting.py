@@ -29,7 +29,10 @@ def _said(role: Any, text: str) -> Message:
         (ASKED, {"model": "small", "prompt": "Why?"}),
         (Turn("", (USER,), max_tokens=5), {"prompt": "Why?", "maxTokens": 5}),
         (replace(ASKED, temperature=0.0, think="off"), {"model": "small", "prompt": "Why?"}),
-        (replace(ASKED, schema={"type": "object"}), {"model": "small", "prompt": "Why?", "schema": '{"type":"object"}'}),
+        (
+            replace(ASKED, schema={"type": "object"}),
+            {"model": "small", "prompt": "Why?", "schema": '{"type":"object"}'},
+        ),
         (
             replace(ASKED, messages=(_said("system", "a"), _said("developer", "b"), USER)),
             {"model": "small", "prompt": "Why?", "system": "a\n\nb"},
