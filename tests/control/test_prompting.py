@@ -1,4 +1,4 @@
-"""Turns by ``llm_complete``: what fits becomes its arguments, what does not is named, and every end is read."""
+"""Turns by ``llm_complete``: what fits is its arguments, what does not is named, each end is read."""
 
 import asyncio
 from dataclasses import replace
