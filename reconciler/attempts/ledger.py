@@ -23,7 +23,7 @@ from reconciler.attempts.store import Row, SqliteStore, Store
 LEASE_S = 30.0  # a holder renews every ten seconds: three chances
 PAGE = 32
 _LONGEST_WAIT_S = 2 * machine.DAY_S  # a check that lies further ahead was set by a clock that jumped
-_SKEW_S = 5.0  # between two machines' clocks: with more, a lease of one says nothing to the other
+SKEW_S = 5.0  # between two machines' clocks: with more, a lease of one says nothing to the other
 _ASIDE = frozenset({CancelAsked.__name__})  # what others may have said meanwhile without overtaking a holder
 _TERMS = "over_at = 0"
 _HEX = re.compile(r"[0-9a-f-]{4,36}")
@@ -162,7 +162,7 @@ class Ledger:
         free = "(lease_until <= :now OR lease_until > :far)"
         due = f"(next_check_at <= :now OR next_check_at > :late) AND {free}"
         mine = "substr(holder, 1, :length) = :home"
-        if not orphans and self.home and abs(self.store.skew_s()) < _SKEW_S:
+        if not orphans and self.home and abs(self.store.skew_s()) < SKEW_S:
             mine = f"({mine} OR (kind = 'call' AND grade = 'boundary'))"
         which = f"holder <> :me AND {mine}" if orphans else f"{due} AND {mine}"
         picked = f"SELECT id FROM attempt WHERE {_TERMS} AND {which} ORDER BY next_check_at LIMIT :n"  # noqa: S608
@@ -210,27 +210,35 @@ class Ledger:
 
     def found(self, text: str) -> list[Attempt]:
         """Attempts whose id or handle is or begins with ``text``, three at most: what a person typed."""
-        text = text.lower()
-        if not _HEX.fullmatch(text):
-            return []
-        sql = "SELECT * FROM attempt WHERE id LIKE :text OR handle LIKE :text ORDER BY id LIMIT 3"
-        return self.readable(sql, {"text": f"{text}%"})
+        return _sorted_out(self._named(text))[0]
+
+    def unreadable(self, text: str) -> list[str]:
+        """The ids that begin so whose rows cannot be read."""
+        return _sorted_out(self._named(text))[1]
 
     def listing(
         self, limit: int = 1000, *, only_open: bool = False, agent: str = "", binding: str = ""
     ) -> list[Attempt]:
-        """The newest attempts first."""
+        """The newest attempts first; without those that cannot be read."""
+        return self.listed(limit, only_open=only_open, agent=agent, binding=binding)[0]
+
+    def listed(
+        self, limit: int = 1000, *, only_open: bool = False, agent: str = "", binding: str = ""
+    ) -> tuple[list[Attempt], list[str]]:
+        """The newest attempts first, and the ids of those among them that cannot be read."""
         terms = ["1 = 1"]
         terms += [_TERMS] if only_open else []
         terms += ["agent = :agent"] if agent else []
         terms += ["binding = :binding"] if binding else []
         sql = f"SELECT * FROM attempt WHERE {' AND '.join(terms)} ORDER BY id DESC LIMIT :n"  # noqa: S608
-        values = {"agent": agent, "binding": binding, "n": limit}
-        return self.readable(sql, values)
+        return _sorted_out(self.store.rows(sql, {"agent": agent, "binding": binding, "n": limit}))
 
-    def readable(self, sql: str, values: Row) -> list[Attempt]:
-        """The attempts that a selection gives, without those that cannot be read."""
-        return [one for row in self.store.rows(sql, values) if (one := _readable(row)) is not None]
+    def _named(self, text: str) -> list[Row]:
+        text = text.lower()
+        if not _HEX.fullmatch(text):
+            return []
+        sql = "SELECT * FROM attempt WHERE id LIKE :text OR handle LIKE :text ORDER BY id LIMIT 3"
+        return self.store.rows(sql, {"text": f"{text}%"})
 
     def history(self, attempt_id: str) -> list[Event]:
         """What happened to an attempt, in order."""
@@ -324,6 +332,12 @@ _RENEW = "UPDATE attempt SET lease_until = :until WHERE id = :id AND fence = :fe
 
 def _one(found: list[Row]) -> Attempt | None:
     return rows.attempt(found[0]) if found else None
+
+
+def _sorted_out(found: list[Row]) -> tuple[list[Attempt], list[str]]:
+    """The attempts of rows, and the ids of rows that cannot be read."""
+    read = [(row, _readable(row)) for row in found]
+    return [one for _, one in read if one is not None], [str(row["id"]) for row, one in read if one is None]
 
 
 def _readable(row: Row) -> Attempt | None:

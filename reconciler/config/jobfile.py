@@ -36,6 +36,8 @@ class JobSeen(Document):
 
     job: str
     """Its id, which sorts by time."""
+    handle: str
+    """What its agent holds of a job, and what nobody but that agent can use; empty of a call."""
     kind: Literal["call", "job"]
     """Whether its caller waits for it, or comes back for it."""
     agent: str
@@ -81,3 +83,5 @@ class Jobs(Document):
 
     jobs: list[JobSeen]
     """The newest first."""
+    unreadable: list[str]
+    """The ids of rows that cannot be read: the ledger was damaged, or written by hand."""

@@ -12,7 +12,7 @@ from reconciler.config.codes import BOTH_OR_NEITHER, REFERENCE_FORM, TOO_MANY
 from reconciler.config.words import Subject
 from reconciler.model.names import Kind
 from reconciler.model.problems import Path, Problem, Span, key_path, listed, quoted
-from reconciler.model.resources import Binding, KindRow, Record, SecretReference
+from reconciler.model.resources import Binding, Config, KindRow, Record, SecretReference
 
 MAX_TOLD = 50  # problems of one file; whoever has more needs another tool first
 
@@ -30,6 +30,8 @@ def sound(row: KindRow, values: Mapping[str, Any], given: Mapping[Path, object])
             return None
         if any(_forms(reference) != 1 for reference in spec.secrets.values()):
             return None
+    elif isinstance(spec, Config) and spec.ledger.password and _forms(spec.ledger.password) != 1:
+        return None
     return spec if all(words.found(values, path, value) == value for path, value in given.items()) else None
 
 
@@ -76,7 +78,9 @@ def _across(subject: Subject) -> Iterator[Problem]:
     yield from _values_are_what_the_path_says(subject)
     if subject.row.kind is Kind.BINDING:
         yield from _a_binding_names_one_connector_or_one_addon(subject)
-        yield from _a_secret_has_one_form(subject)
+        yield from _a_secret_has_one_form(subject, "secrets", "API_KEY")
+    elif subject.row.kind is Kind.CONFIG:
+        yield from _a_secret_has_one_form(subject, "ledger", "LEDGER_PASSWORD", ("password",))
 
 
 def _values_are_what_the_path_says(subject: Subject) -> Iterator[Problem]:
@@ -106,21 +110,23 @@ def _is_misspelt(subject: Subject, key: str) -> bool:
     return len(unknown) <= MAX_TOLD and any(words.nearest_key(subject, (other,)) == key for other in unknown)
 
 
-def _a_secret_has_one_form(subject: Subject) -> Iterator[Problem]:
-    secrets = subject.values.get("secrets")
+def _a_secret_has_one_form(
+    subject: Subject, table: str, example: str, only: tuple[str, ...] = ()
+) -> Iterator[Problem]:
+    secrets = subject.values.get(table)
     if not isinstance(secrets, Mapping):
         return
     for slot, reference in secrets.items():
         if not isinstance(reference, Mapping) or any(key not in _FORMS for key in reference):
             continue  # told as a wrong value or an unknown key
         forms = list(reference)
-        if len(forms) == 1:
+        if len(forms) == 1 or (only and slot not in only):
             continue
-        field = key_path(("secrets", slot))
+        field = key_path((table, slot))
         what = f"{field} has {len(forms)} forms: {', '.join(forms)}" if forms else f"{field} says nothing"
         why = f"a reference has exactly one form: {listed(_FORMS)}"
-        mend = "keep one of them" if forms else f'write {slot} = {{ env = "API_KEY" }}'
-        yield subject.problem(REFERENCE_FORM, (what, why, mend), ("secrets", slot))
+        mend = "keep one of them" if forms else f'write {slot} = {{ env = "{example}" }}'
+        yield subject.problem(REFERENCE_FORM, (what, why, mend), (table, slot))
 
 
 def _bounded(found: list[Problem], subject: Subject) -> tuple[Problem, ...]:

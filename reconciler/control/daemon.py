@@ -43,6 +43,7 @@ from reconciler.control.jobbook import JobBook
 from reconciler.control.jobs import LedgerJobs
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
+from reconciler.control.ledgers import Ledgers
 from reconciler.control.looking import Look, Looker
 from reconciler.control.loop import Controller, Parts
 from reconciler.control.methods import Methods
@@ -67,6 +68,7 @@ from reconciler.control.tracing import Tracer
 from reconciler.control.truths import Truths
 from reconciler.control.watch import Outside, Watch
 from reconciler.control.withdrawn import Withdrawn
+from reconciler.model import settings
 from reconciler.model.calls import CallRecord, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.observations import Policy
@@ -74,7 +76,6 @@ from reconciler.model.recipes import Recipe
 from reconciler.model.routes import AgentRoutes, RouteTable
 from reconciler.model.status import InstanceSeen, Summary
 from reconciler.router.server import Router
-from reconciler.runtime.resolving import Resolver
 from reconciler.runtime.supervisor import RuntimeFolders, Supervisor
 
 _LOG = logging.getLogger("handler")
@@ -186,13 +187,13 @@ def lay_run_folder(run_folder: Path) -> None:
 async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     """Join the rooms, run until told to stop, and leave nothing."""
     stop = anyio.Event()
-    effects = LedgerEffects(place.state, time.time)
+    effects = LedgerEffects(place.state, time.time, ledgers=Ledgers(place.state, place.config))
     controller, news, leaving = _joined(place, mine, effects)
     parts, observed = controller.parts, news.observed
     jobs = _jobs(news, parts.supervisor, effects)
     await effects.start()
-    watch = Watch(observed, Address(observed, place.run, outside.serve), outside)
-    book = JobBook(place.state, effects.writing, effects.recount)
+    watch = Watch(observed, Address(observed, place.run, outside.serve), outside, effects.follow)
+    book = JobBook(effects.exists, effects.writing, effects.recount)
     own = Methods(controller, pid=os.getpid(), stop=stop).table()
     runs = _runs(place, news)
     prober = _prober(news, parts.dispatcher)
@@ -228,7 +229,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     laid = RuntimeFolders(place.state, place.run, (place.config,))
     leaving = Leaving(journal)
     supervisor = Supervisor(
-        laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=Resolver(place.config),
+        laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=effects.ledgers.resolver,
         gate=leaving.serve_gate,
     )  # fmt: skip
     dispatcher = Dispatcher(supervisor, recipe=news.recipe, root=place.config)
@@ -320,7 +321,8 @@ def _router(
 
 
 def _jobs(news: "_News", supervisor: Supervisor, effects: LedgerEffects) -> LedgerJobs:
-    """Whoever keeps jobs, and who does them."""
+    """Whoever keeps jobs, in the ledger that the settings name, and who does them."""
+    effects.ledgers.settings = news.ledger
     jobs, news.executor, runners = assembled(supervisor, news.recipe, effects)
     speakers.do_jobs(runners, news.dialects, jobs, effects.state)
     news.router.keep_jobs(jobs)
@@ -420,6 +422,10 @@ class _News:
 
     def look(self) -> Look | None:
         return self.controller.look
+
+    def ledger(self) -> settings.Ledger | None:
+        look = self.controller.look
+        return looking.settings_in_force(look.admission).ledger if look is not None else None
 
     def readiness(self, binding: str) -> Policy | None:
         look = self.controller.look

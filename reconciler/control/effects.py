@@ -35,9 +35,11 @@ from reconciler.attempts.machine import ForbiddenError
 from reconciler.attempts.records import Attempt, Execution, Owner, Request, State
 from reconciler.attempts.writing import RENEW_S, Writing
 from reconciler.control.exposition import Family, counted
+from reconciler.control.ledgers import Ledgers
 from reconciler.model.calls import Refusal
 from reconciler.model.effects import CONFLICT, REQUEST_KEY, UNKNOWN, Begun, Ending, Heard, Intent, Known
 from reconciler.model.names import Kind, ObjectRef
+from reconciler.model.settings import Config
 
 _LOG = logging.getLogger("handler.effects")
 _PATIENCE_S = 5.0  # an agent waits so long for its call's end to be written down
@@ -51,16 +53,22 @@ _LEFT = "the controller that sent it ended before an answer came"
 class LedgerEffects:
     """The attempts of one controller. All methods are for the loop's own thread."""
 
-    def __init__(self, state: Path, now: Callable[[], float], *, owns: bool = True) -> None:
-        """``state`` is where the ledger lies; ``now`` gives seconds since 1970. ``owns``: the state folder's
-        lock is ours, so whatever others left under way there is nobody's any more.
+    def __init__(
+        self, state: Path, now: Callable[[], float], *, owns: bool = True, ledgers: Ledgers | None = None
+    ) -> None:
+        """``state`` is where the ledger lies, or which says where; ``now`` gives seconds since 1970.
+        ``owns``: the state folder's lock is ours, so whatever others left under way there is nobody's any
+        more.
         """
         self.tallies: Mapping[str, Tally] = {}  # by binding: attempts that are not over
         self.changed: Callable[[], None] = lambda: None  # told when those are others
-        self.holder = secrets.token_hex(8)
+        self.home = ""  # what its holders' names begin with, once the ledger is open
+        self._run = secrets.token_hex(8)
         self.state = state
+        self.ledgers = ledgers or Ledgers(state)
         self._owns = owns
         self.now = now
+        self._told: str | None = None  # a wish for another ledger that was heard
         self._opening: asyncio.Task[Writing] | None = None
         self._writing: Writing | None = None
         self._open: dict[str, Attempt] = {}  # begun and not settled, as the ledger has them
@@ -72,19 +80,39 @@ class LedgerEffects:
 
     # the ledger
 
+    @property
+    def holder(self) -> str:
+        """The name of this run, by which its attempts are held."""
+        return self.home + self._run
+
     def exists(self) -> bool:
-        """Whether there is a ledger: it is made when the first effect is asked for."""
-        return self._writing is not None or (self.state / "ledger.db").exists()
+        """Whether there is a ledger: a file is made when the first effect is asked for."""
+        return self._writing is not None or self.ledgers.exists()
 
     async def start(self) -> None:
         """Where there is a ledger, settle what an earlier controller left. To be awaited before any door
         opens; a ledger that cannot be used is said in the log, and no effect is served.
         """
-        if (self.state / "ledger.db").exists():
+        if self.exists():
             try:
                 await self.writing()
             except OSError as error:
                 _LOG.error("calls with effects are refused: %s", error)
+
+    async def found(self) -> Writing:
+        """The ledger, as soon as there is one that can be used; tries again until then."""
+        while True:
+            try:
+                return await self.writing()
+            except OSError:  # said where it was opened, and to each call
+                await asyncio.sleep(_AGAIN_S)
+
+    def follow(self, settings: Config) -> None:
+        """The settings say which ledger is wanted; one that is open stays until the controller's end."""
+        wanted = settings.ledger
+        if self._writing is not None and (wanted.url or "") != self.ledgers.used and wanted.url != self._told:
+            _LOG.warning("[ledger] names another one: it counts from the controller's next start")
+        self._told = wanted.url
 
     async def run(self) -> None:
         """Renew the leases of what is under way, and write what could not be written; until cancelled."""
@@ -128,7 +156,9 @@ class LedgerEffects:
 
     async def _opened(self) -> Writing:
         self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        writing = Writing(await asyncio.to_thread(Ledger.at, self.state), self.now)
+        ledger = await asyncio.to_thread(self.ledgers.open)
+        self.home = ledger.home
+        writing = Writing(ledger, self.now)
         left = await writing.run(self._settle_left) if self._owns else []
         for one in left:
             what = f"{one.tool} of binding {one.execution.binding}"
@@ -140,7 +170,7 @@ class LedgerEffects:
         """Runs in the ledger's thread. Jobs are the relay's to look after, not ours."""
         left = []
         for one in ledger.listing(_MOST_LEFT, only_open=True):
-            if one.kind != "call" or one.holder == self.holder:
+            if one.kind != "call" or one.holder == self.holder or not one.holder.startswith(self.home):
                 continue
             if one.state is State.SUBMITTING:
                 said = Lost(_LEFT, parked=True)

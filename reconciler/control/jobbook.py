@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from reconciler.attempts import retention
@@ -20,6 +19,7 @@ from reconciler.attempts.writing import Writing
 from reconciler.control.rpc import Caller, Method, Refused
 from reconciler.control.status import iso
 
+MOST = 1000  # jobs in one list
 SETTLED = ("succeeded", "failed", "cancelled")
 _EVIDENCE_CHARS = 1000
 _LOG = logging.getLogger("handler.jobs")
@@ -32,10 +32,11 @@ class UnknownError(LookupError):
 
 
 def as_json(one: Attempt, history: list[Event] | None = None) -> dict[str, Any]:
-    """An attempt as ``config.jobfile`` shapes it: nothing of a payload, and not the agent's handle."""
+    """An attempt as ``config.jobfile`` shapes it: nothing of a payload."""
     asked = one.cancel.asked_at
     return {
         "job": one.id,
+        "handle": one.handle if one.kind == "job" else "",
         "kind": one.kind,
         "agent": one.owner.agent,
         "session": one.owner.session,
@@ -68,11 +69,27 @@ def _event(one: Event) -> dict[str, Any]:
     }
 
 
+def listing(ledger: Ledger, which: Mapping[str, Any]) -> dict[str, Any]:
+    """The attempts of a list, the newest first, and the ids of rows that cannot be read."""
+    agent, binding = _text(which, "agent"), _text(which, "binding")
+    every = which.get("every") is True
+    found, bad = ledger.listed(MOST, only_open=not every, agent=agent, binding=binding)
+    return {"jobs": [as_json(one) for one in found], "unreadable": bad}
+
+
+def shown(ledger: Ledger, text: str) -> dict[str, Any]:
+    """One attempt with its history. Raises UnknownError."""
+    one = wanted(ledger, text)
+    return as_json(one, ledger.history(one.id))
+
+
 def wanted(ledger: Ledger, text: str) -> Attempt:
     """The one attempt whose id is or begins with ``text``. Raises UnknownError."""
     found = ledger.found(text)
     if len(found) > 1:
         raise UnknownError(f"several jobs begin with '{text}': write more of the id")
+    if not found and (bad := ledger.unreadable(text)):
+        raise UnknownError(f"the row of {bad[0]} cannot be read: the ledger was damaged, or written by hand")
     if not found:
         raise UnknownError(f"there is no job '{text}': 'handler jobs list --all' names them")
     return found[0]
@@ -120,16 +137,36 @@ class JobBook:
     """The controller's answers about attempts, by method name."""
 
     def __init__(
-        self, state: Path, writing: Callable[[], Awaitable[Writing]], moved: Callable[[], None]
+        self,
+        exists: Callable[[], bool],
+        writing: Callable[[], Awaitable[Writing]],
+        moved: Callable[[], None],
     ) -> None:
-        """``writing`` gives the ledger of the state folder; ``moved`` hears that attempts were."""
-        self._file = state / "ledger.db"
+        """``writing`` gives the ledger, which ``exists``, or not yet; ``moved`` hears of its attempts."""
+        self._exists = exists
         self._writing = writing
         self._moved = moved
 
     def table(self) -> Mapping[str, Method]:
         """The methods of the control socket."""
-        return {"jobs.cancel": self.cancel, "jobs.settle": self.settle, "jobs.prune": self.prune}
+        return {
+            "jobs.list": self.list,
+            "jobs.get": self.get,
+            "jobs.cancel": self.cancel,
+            "jobs.settle": self.settle,
+            "jobs.prune": self.prune,
+        }
+
+    async def list(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """The attempts that are not over, or ``every`` one; of an ``agent``, of a ``binding``."""
+        if not self._exists():
+            return {"jobs": [], "unreadable": []}
+        return await self._done(lambda ledger: listing(ledger, params), moves=False)
+
+    async def get(self, params: Mapping[str, Any], caller: Caller) -> Any:
+        """One ``job``, with its history."""
+        job = _text(params, "job")
+        return await self._done(lambda ledger: {"jobs": [shown(ledger, job)]}, moves=False)
 
     async def cancel(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """Keep the wish to stop ``job``."""
@@ -158,7 +195,7 @@ class JobBook:
         while True:
             await asyncio.sleep(wait_s)
             wait_s = PRUNE_EVERY_S
-            if not self._file.exists():
+            if not self._exists():
                 continue
             try:
                 writing = await self._writing()
@@ -168,8 +205,8 @@ class JobBook:
             except OSError as error:
                 _LOG.warning("what is past its time stays in the ledger: %s", error)
 
-    async def _done(self, work: Callable[[Ledger], dict[str, Any]]) -> dict[str, Any]:
-        if not self._file.exists():
+    async def _done(self, work: Callable[[Ledger], dict[str, Any]], *, moves: bool = True) -> dict[str, Any]:
+        if not self._exists():
             raise Refused("there is no job: no effect was ever tried here")
         try:
             writing = await self._writing()
@@ -177,7 +214,8 @@ class JobBook:
         except (UnknownError, ForbiddenError, OvertakenError, OSError) as fault:
             raise Refused(str(fault)) from None
         finally:
-            self._moved()
+            if moves:
+                self._moved()
 
 
 def _prune(ledger: Ledger) -> retention.Gone:

@@ -122,15 +122,11 @@ class LedgerJobs:
         """Look after attempts that nobody holds, once there is a ledger; until cancelled."""
         if not self._effects.exists():
             await self._first.wait()
-        with suppress(OSError):  # said where it was opened; no effect is served then, so there is none
-            writing = await self.writing()
-            relay = Relay(
-                writing, _Far(self._runners), self._effects.holder, clock=self.now, chance=random.random
-            )
-            relay.moved = self._moved
-            self.stir = relay.stir
-            relay.trouble = _trouble
-            await relay.run(orphans=True)
+        writing = await self._effects.found()
+        far = _Far(self._runners)
+        relay = Relay(writing, far, self._effects.holder, clock=self.now, chance=random.random)
+        relay.moved, relay.trouble, self.stir = self._moved, _trouble, relay.stir
+        await relay.run(orphans=True)
 
     def _moved(self, one: Attempt) -> None:
         self._effects.recount()
@@ -167,7 +163,9 @@ class LedgerJobs:
         if not self._install:
             chance = secrets.token_hex(16)
             self._install = await writing.run(lambda ledger: ledger.fact("install", chance))
-        new = replace(attempt_of(intent, "", self.now()), kind="job", grade="wire", lease_until=0.0)
+        new = replace(
+            attempt_of(intent, self._effects.home, self.now()), kind="job", grade="wire", lease_until=0.0
+        )
         while True:
             kept, reserve = await self._drafted(runner, intent, new, writing)
             found = await writing.run(partial(_prepared, new=kept, reserve=reserve, now=self.now()))

@@ -16,7 +16,7 @@ import anyio
 from reconciler.control import health
 from reconciler.control.observing import Address, Observed, Serve, settings
 from reconciler.control.systemd import Notifier
-from reconciler.model.settings import Log
+from reconciler.model.settings import Config, Log
 from reconciler.model.status import Condition
 
 _LOG = logging.getLogger("handler")
@@ -39,11 +39,19 @@ class Outside:
 class Watch:
     """Keeps the watch over one controller. All methods are for the loop's own thread."""
 
-    def __init__(self, observed: Observed, address: Address, outside: Outside) -> None:
+    def __init__(
+        self,
+        observed: Observed,
+        address: Address,
+        outside: Outside,
+        follow: Callable[[Config], None] = lambda _settings: None,
+    ) -> None:
+        """``follow`` hears of the settings in force, too."""
         self._observed = observed
         self._address = address
         self._outside = outside
         self._status = ""
+        self._follow = follow
         self._moved = anyio.Event()
         observed.tracer.fault = self._not_traced
         ears = observed.controller.ears
@@ -71,6 +79,7 @@ class Watch:
     def _looked(self) -> None:
         config = settings(self._observed.controller)
         self._outside.log(config.log)
+        self._follow(config)
         self._address.follow(config.http.listen)
         self._observed.tracer.follow(config.telemetry.otlp_endpoint)
         table = self._observed.controller.table

@@ -21,7 +21,10 @@ from pathlib import Path
 
 from reconciler import __version__
 from reconciler.admission import connectors
+from reconciler.attempts.ledger import SKEW_S
+from reconciler.attempts.store import UnbegunError
 from reconciler.control import folders, lock
+from reconciler.control.ledgers import Ledgers
 from reconciler.doors import columns, machine, offline, usage
 from reconciler.doors.machine import Finding
 from reconciler.model.names import Kind, ObjectRef
@@ -65,7 +68,35 @@ def findings_of(config: Path, *, named: bool = True) -> Iterator[Finding]:
     yield from _watching()
     yield from _walls()
     yield _files()
+    yield from _ledger(config)
     yield from _engines(config)
+
+
+def _ledger(config: Path) -> Iterator[Finding]:
+    """Whether the database is reached that the settings name for the ledger."""
+    ledgers = Ledgers(folders.state(config), config)
+    where = "the ledger"
+    try:
+        shared = ledgers.shared()
+        if shared is None:
+            return
+        where = shared.where
+        found = ledgers.read()
+    except UnbegunError:
+        yield Finding("ledger", "stands", f"{where}, empty so far")
+        return
+    except OSError as fault:
+        yield Finding("ledger", "missing", f"calls with effects are refused: {fault}", "see docs/attempts.md")
+        return
+    skew_s = 0.0
+    if found is not None:
+        skew_s = abs(found.store.skew_s())
+        found.close()
+    if skew_s < SKEW_S:
+        yield Finding("ledger", "stands", where)
+        return
+    told = f"{where}: this machine's clock is {skew_s:.0f} s off, so nothing of other machines is taken over"
+    yield Finding("ledger", "narrow", told, "set the clocks by NTP")
 
 
 def _text(findings: list[Finding], paint: columns.Paint) -> str:

@@ -9,9 +9,9 @@ import getpass
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.machine import ForbiddenError
 from reconciler.attempts.store import UnbegunError
 from reconciler.control import folders, jobbook, lock
+from reconciler.control.ledgers import Ledgers
 from reconciler.doors import client, columns, lines, usage
 
-_MOST = 1000  # jobs in one list
 _SHORT = 13  # of an id in a table: its millisecond, which is nobody else's as a rule
 _COLOURS = {"indeterminate": "red", "failed": "yellow", "succeeded": "green"}
 _WORDS = {"none": "nothing happened", "unknown": "it may have happened", "happened": "it happened"}
@@ -39,14 +39,17 @@ class Wanted:
 
 def listing(settings: usage.Settings, which: Wanted) -> int:
     """List attempts, the newest first; 0."""
-    found = []
-    with _ledger(settings) as ledger:
-        if ledger is not None:
-            found = ledger.listing(_MOST, only_open=not which.every, agent=which.agent, binding=which.binding)
-    _print(settings, [jobbook.as_json(one) for one in found])
-    if len(found) >= _MOST and not settings.quiet:
-        sys.stderr.write(f"These are the newest {_MOST}: --agent or --binding shows others.\n")
-    if not found and not settings.quiet and settings.output != "json":
+    told = _seen(settings, "jobs.list", asdict(which), lambda ledger: jobbook.listing(ledger, asdict(which)))
+    found, bad = _jobs(told), _texts(told.get("unreadable"))
+    _print(settings, found, bad)
+    if settings.quiet:
+        return 0
+    if len(found) >= jobbook.MOST:
+        sys.stderr.write(f"These are the newest {jobbook.MOST}: --agent or --binding shows others.\n")
+    if bad:
+        rows = columns.counted(len(bad), "row")
+        sys.stderr.write(f"{rows} of the ledger cannot be read: {columns.shown(', '.join(bad[:5]))}\n")
+    elif not found and settings.output != "json":
         hint = "" if which.every else " ('--all' lists what is over, too)"
         sys.stderr.write(f"No job is open{hint}.\n" if not which.every else "There is no job.\n")
     return 0
@@ -54,14 +57,17 @@ def listing(settings: usage.Settings, which: Wanted) -> int:
 
 def get(settings: usage.Settings, text: str) -> int:
     """Show one attempt with its history; 0. Raises ``usage.Stopped`` where there is none."""
-    with _ledger(settings) as ledger:
-        if ledger is None:
-            raise usage.Stopped(f"there is no job '{text}': no effect was ever tried here")
+
+    def here(ledger: Ledger) -> lines.Json:
         try:
-            one = jobbook.wanted(ledger, text)
+            return _one(jobbook.shown(ledger, text))
         except jobbook.UnknownError as fault:
             raise usage.Stopped(str(fault)) from None
-        seen = jobbook.as_json(one, ledger.history(one.id))
+
+    told = _seen(settings, "jobs.get", {"job": text}, here)
+    (seen,) = _jobs(told) or (None,)
+    if seen is None:
+        raise usage.Stopped(f"there is no job '{text}': no effect was ever tried here")
     if settings.output in ("json", "name"):
         _print(settings, [seen])
     else:
@@ -119,23 +125,40 @@ def _one(job: dict[str, Any]) -> lines.Json:
     return {"jobs": [job]}
 
 
-@contextmanager
-def _ledger(settings: usage.Settings) -> Iterator[Ledger | None]:
-    """The ledger to read; None where nothing was ever written to one. Raises ``usage.Stopped``."""
+def _seen(
+    settings: usage.Settings, method: str, params: Mapping[str, object], here: Callable[[Ledger], lines.Json]
+) -> lines.Json:
+    """What the ledger says: read beside whoever writes it. One that several machines share is asked of the
+    controller where one runs, which has its password. Raises ``usage.Stopped``.
+    """
     state = Path(folders.places(settings.config)[1])
+    ledgers = Ledgers(state, folders.configuration(settings.config))
     try:
-        ledger = Ledger.read(state) if (state / "ledger.db").exists() else None
+        if ledgers.shared() is not None:
+            with suppress(client.NoController):
+                return client.Client(settings.config).ask(method, dict(params))
+        ledger = ledgers.read()
     except UnbegunError:
         ledger = None
     except OSError as error:
         raise usage.Stopped(str(error)) from None
+    if ledger is None:
+        return {"jobs": [], "unreadable": []}
     try:
-        yield ledger
+        return here(ledger)
     except OSError as error:
         raise usage.Stopped(str(error)) from None
     finally:
-        if ledger is not None:
-            ledger.close()
+        ledger.close()
+
+
+def _jobs(told: lines.Json) -> list[dict[str, Any]]:
+    found = told.get("jobs")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _texts(found: object) -> list[str]:
+    return [str(one) for one in found] if isinstance(found, list) else []
 
 
 def _done(
@@ -146,11 +169,12 @@ def _done(
         return client.Client(settings.config).ask(method, dict(params))
     except client.NoController:
         state = Path(folders.places(settings.config)[1])
-    if not (state / "ledger.db").exists():
+    ledgers = Ledgers(state, folders.configuration(settings.config))
+    if not ledgers.exists():
         raise usage.Stopped("there is no job: no effect was ever tried here")
     try:
         with lock.held(state):
-            ledger = Ledger.at(state)
+            ledger = ledgers.open()
             try:
                 return here(ledger)
             finally:
@@ -169,8 +193,7 @@ def _person() -> str:
 
 
 def _tell(settings: usage.Settings, told: lines.Json, words: Callable[[dict[str, Any]], str]) -> None:
-    jobs = told.get("jobs")
-    one = jobs[0] if isinstance(jobs, list) and jobs and isinstance(jobs[0], dict) else {}
+    one = next(iter(_jobs(told)), {})
     if settings.output in ("json", "name"):
         _print(settings, [one])
     elif not settings.quiet and one:
@@ -185,9 +208,10 @@ def _after_cancel(one: dict[str, Any]) -> str:
     )
 
 
-def _print(settings: usage.Settings, jobs: list[dict[str, Any]]) -> None:
+def _print(settings: usage.Settings, jobs: list[dict[str, Any]], bad: Sequence[str] = ()) -> None:
     if settings.output == "json":
-        sys.stdout.write(json.dumps({"jobs": jobs}, indent=2, ensure_ascii=False) + "\n")
+        told = {"jobs": jobs, "unreadable": list(bad)}
+        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
         return
     if settings.output == "name":
         sys.stdout.write("".join(f"{one['job']}\n" for one in jobs))
@@ -203,13 +227,13 @@ def _print(settings: usage.Settings, jobs: list[dict[str, Any]]) -> None:
         "BINDING",
         "STATE",
         "AGE",
-        *(["SENT", "SESSION", "CAUSE"] if wide else []),
+        *(["SENT", "SESSION", "HANDLE", "CAUSE"] if wide else []),
     ]
     rows, colours = [head], [["bold"] * len(head)]
     for one in jobs:
         asked = ", cancel asked" if one["cancelAskedAt"] and one["state"] not in jobbook.SETTLED else ""
         state, age = f"{one['state']}{asked}", columns.age(time.time() - _instant(one))
-        more = [str(one["transmissions"]), one["session"], one["cause"]] if wide else []
+        more = [str(one["transmissions"]), one["session"], one["handle"] or "-", one["cause"]] if wide else []
         job = one["job"] if wide else one["job"][:_SHORT]
         rows.append([job, one["tool"], one["agent"], one["binding"], state, age, *more])
         colours.append(["", "", "", "", _COLOURS.get(one["state"], "")])
@@ -227,6 +251,7 @@ def _sheet(one: dict[str, Any], paint: columns.Paint) -> str:
         ("Job", one["job"]),
         ("Tool", f"{one['tool']} ({one['interface']}), {one['effect']}"),
         ("Agent", f"{one['agent']}, session {one['session']}" if one["session"] else one["agent"]),
+        ("Handle", one["handle"]),
         ("Binding", one["binding"]),
         ("Sent", "once" if one["transmissions"] == 1 else f"{one['transmissions']} times"),
         ("Outcome", _WORDS.get(one["happened"], "")),

@@ -6,7 +6,7 @@ only admission can know in ``admission``. The text under a key is its documentat
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from reconciler.model.approvalfile import ApprovalPolicy
 from reconciler.model.chain import Chain
@@ -34,6 +34,7 @@ from reconciler.model.records import (
     Variable,
 )
 from reconciler.model.records import Record as Record  # noqa: PLC0414 - part of this module's face
+from reconciler.model.references import SecretReference as SecretReference  # noqa: PLC0414 - as above
 from reconciler.model.register import Dialect as Dialect  # noqa: PLC0414 - a kind like the others
 from reconciler.model.settings import Config as Config  # noqa: PLC0414 - a kind like the others
 
@@ -252,35 +253,6 @@ class Connector(Record):
 
 
 # binding
-
-
-class SecretReference(Record):  # noqa: PLW1641 - frozen: pydantic makes its hash
-    """Where a secret is found; never the secret. Exactly one of the forms."""
-
-    command: Annotated[Seq[str], Field(min_length=1, examples=[["pass", "show", "vendor/key"]])] | None = None
-    """A program and its arguments that print the secret; no shell."""
-    file: Annotated[str, Field(min_length=1, max_length=4096, examples=["~/.secrets/key"])] | None = None
-    """A file that only its owner can read."""
-    env: (
-        Annotated[
-            str,
-            Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="a variable's name", examples=["API_KEY"]),
-        ]
-        | None
-    ) = None
-    """A variable of the environment that the controller was started in."""
-    keyring: dict[str, str] | str | None = None
-    """An entry of the desktop's keyring."""
-    systemd: str | None = None
-    """A credential of the systemd unit."""
-    age: dict[str, str] | str | None = None
-    """A file encrypted with age."""
-    sops: dict[str, str] | str | None = None
-    """A value in a file encrypted with sops."""
-
-    if TYPE_CHECKING:  # a reference equals references alone: never what was found behind one
-
-        def __eq__(self, other: "SecretReference") -> bool: ...  # type: ignore[override]
 
 
 class InstanceBounds(Record):

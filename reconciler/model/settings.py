@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from reconciler.model.forms import Field
 from reconciler.model.records import Record
+from reconciler.model.references import SecretReference
 
 
 class Reconcile(Record):
@@ -95,6 +96,30 @@ class Telemetry(Record):
     """The collector that is told of each call, by OTLP over HTTP; off without it. No argument is sent."""
 
 
+_PARAMETER = "(host|port|sslmode|sslrootcert|sslcert|sslkey|channel_binding|target_session_attrs|options)"
+
+
+class Ledger(Record):
+    """Where attempts at effects are kept."""
+
+    url: (
+        Annotated[
+            str,
+            Field(
+                pattern=rf"^postgres(ql)?://([^\s:@/?#]+@)?[^\s@/?#]*/[^\s@/?#]+(\?{_PARAMETER}=[^\s&#]*(&{_PARAMETER}=[^\s&#]*)*)?$",
+                max_length=2048,
+                description="the address of a database of PostgreSQL, without a password",
+                examples=["postgresql://handler@db.example/handler"],
+            ),
+        ]
+        | None
+    ) = None
+    """A database of PostgreSQL that several machines share; without it, the ledger is a file of the state
+    folder. A change counts from the controller's next start."""
+    password: SecretReference | None = None
+    """Where the database's password is found."""
+
+
 class Config(Record):
     """Settings of the configuration: `handler.toml`; an empty file, or none, is valid."""
 
@@ -114,3 +139,5 @@ class Config(Record):
     """The controller's own log."""
     telemetry: Telemetry = Telemetry()
     """Traces."""
+    ledger: Ledger = Ledger()
+    """Where attempts at effects are kept."""

@@ -12,12 +12,14 @@ import psycopg
 import pytest
 
 from reconciler.attempts import postgres
-from reconciler.attempts.happenings import Accepted, Submit, Succeeded
+from reconciler.attempts.happenings import Accepted, CancelAsked, Submit, Succeeded
 from reconciler.attempts.ledger import LEASE_S, Ledger, OvertakenError
 from reconciler.attempts.papers import Papers
 from reconciler.attempts.postgres import PostgresStore
 from reconciler.attempts.records import State
 from reconciler.attempts.store import UnbegunError, UnusableError
+from reconciler.control.ledgers import Ledgers
+from reconciler.model.settings import Ledger as Wanted
 from tests.attempts.wishes import NOW, new
 from tests.kit.postgres import PASSWORD, Server
 
@@ -202,3 +204,28 @@ def test_another_machine_is_spoken_to_by_tls_alone_unless_the_address_says_other
     assert postgres._sealed_line({"host": "db.example"})["sslmode"] == "verify-full"
     for here in ({"host": "/run/postgresql"}, {"host": "127.0.0.1"}, {"host": "localhost"}, {}):
         assert postgres._sealed_line(here) == {}
+
+
+def test_a_ledger_is_left_for_another_only_when_nothing_of_ours_is_open_in_it(
+    server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    ledgers, said = Ledgers(tmp_path / "state"), [Wanted(url=server.url())]
+    ledgers.settings = lambda: said[0]
+    first = ledgers.open()
+    one = first.prepare(new(1, holder=f"{first.home}run"), NOW).attempt
+    first.prepare(new(2, holder="elsewhere/run"), NOW)
+    said[0] = Wanted(url=f"{said[0].url}&sslmode=disable")  # the same one by another address
+    ledgers.open().close()
+    said.insert(0, Wanted(url=server.url()))
+    with pytest.raises(UnusableError, match="holds 1 that are not over"):
+        ledgers.open()
+    first.apply(one, NOW, CancelAsked("ada"))
+    first.close()
+    other = ledgers.open()
+    assert (other.listing(), other.home, ledgers.used) == ([], first.home, said[0].url)
+    other.close()
+    said.insert(0, Wanted())
+    ledgers.open().close()
+    assert ledgers.file.is_file()
+    assert ledgers.shared() is None

@@ -30,7 +30,7 @@ def _asked(state: Path, *questions: tuple[str, dict[str, Any]]) -> tuple[list[An
                 opened.append(Writing(Ledger.at(state), lambda: NOW))
             return opened[0]
 
-        methods = JobBook(state, writing, lambda: told.append(None)).table()
+        methods = JobBook((state / "ledger.db").exists, writing, lambda: told.append(None)).table()
         answers: list[Any] = []
         for name, params in questions:
             try:
@@ -89,7 +89,9 @@ def test_what_is_past_its_time_goes_by_itself(tmp_path: Path, monkeypatch: pytes
         async def given() -> Writing:
             return writing
 
-        keeping = asyncio.create_task(JobBook(tmp_path, given, lambda: None).keep_house())
+        keeping = asyncio.create_task(
+            JobBook((tmp_path / "ledger.db").exists, given, lambda: None).keep_house()
+        )
         async with asyncio.timeout(30):
             while await writing.run(lambda one: one.listing()):
                 await asyncio.sleep(0.01)
