@@ -54,9 +54,9 @@ flows-runs: setup  ## runs of chains whose controller is killed after each answe
 flows-crash: setup  ## a real SIGKILL at every point of an attempt, by three kinds of far ends: what became of it
 	@$(PY) -m tests.kit.crash
 
-flows-postgres: setup  ## the ledger's whole contract and the crash matrix on PostgreSQL (installs Debian's, where root)
+flows-postgres: setup  ## the ledger on PostgreSQL: its contract, two controllers, the crash matrix (installs Debian's)
 	@.ci/postgres
-	HANDLER_POSTGRES=1 $(PY) -m pytest -q -p no:randomly tests/attempts
+	HANDLER_POSTGRES=1 $(PY) -m pytest -q -p no:randomly tests/attempts tests/flows/test_shared_ledger.py
 	@$(PY) -m tests.kit.crash --postgres
 
 flows-harness: setup  ## real harnesses, offline, with a scripted model (installs 1.6 GB once)
