@@ -16,6 +16,7 @@ from reconciler.doors import arguments as typing_of
 from reconciler.doors import bridge, client, lines, usage
 
 Job = Callable[[lines.Line], int]
+Shows = Callable[[lines.Json], int]
 _VERSION = "2025-11-25"
 _ERROR_KEY = "ai.handler/error"
 _HANDSHAKE_S = 30.0
@@ -60,6 +61,7 @@ class _Ask:
         self.at_stake = False  # what was asked changes something: without an answer it may be done
         self.bare: list[str] = []  # words that are no KEY=VALUE: the schema says what they can mean
         self.tool = ""
+        self.shows: Shows | None = None
         rest = list(words)
         while rest:
             word = rest.pop(0)
@@ -122,9 +124,12 @@ class _Progress(lines.Listener):
             sys.stderr.write("\r\x1b[K")
 
 
-def run(settings: usage.Settings, words: list[str]) -> int:
-    """Run ``handler call``; the exit code. Raises ``usage.Usage`` and ``client.NoController``."""
+def run(settings: usage.Settings, words: list[str], shows: Shows | None = None) -> int:
+    """Run ``handler call``; the exit code. ``shows`` prints the result of the call instead, and gives the
+    code. Raises ``usage.Usage`` and ``client.NoController``.
+    """
     ask = _Ask(words)
+    ask.shows = shows
     if ask.helps:
         return _helped(ask, settings)
     if ask.lists:
@@ -299,8 +304,10 @@ def _asked(line: lines.Line, ask: _Ask, given: lines.Json | None, settings: usag
     hints = definition.get("annotations")
     ask.at_stake = isinstance(hints, dict) and hints.get("readOnlyHint") is False
     result = _called(line, ask, values, settings)
+    if ask.shows is not None:
+        return ask.shows(result)
     if result.get("isError"):
-        return _ended(_error(result), ask, (values, schema), settings)
+        return _ended(error_of(result), ask, (values, schema), settings)
     indent = 2 if sys.stdout.isatty() and settings.output != "json" else None
     sys.stdout.write(json.dumps(result.get("structuredContent"), indent=indent, ensure_ascii=False) + "\n")
     return 0
@@ -338,8 +345,15 @@ def _called(line: lines.Line, ask: _Ask, values: lines.Json, settings: usage.Set
     return result if isinstance(result, dict) else {}
 
 
-def _error(result: lines.Json) -> object:
-    """The closed error of an answer: the machine's copy, else the JSON line of its text."""
+def as_json(value: object) -> str:
+    """A value on one line, or laid out on a terminal."""
+    return json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)
+
+
+def error_of(result: lines.Json) -> object:
+    """The closed error of an answer, None where it is none: the machine's copy, else the JSON of its text."""
+    if not result.get("isError"):
+        return None
     meta = result.get("_meta")
     if isinstance(meta, dict) and isinstance(meta.get(_ERROR_KEY), dict):
         return meta[_ERROR_KEY]

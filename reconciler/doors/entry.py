@@ -7,6 +7,7 @@ never in a traceback: what was not foreseen is written to a file that the senten
 
 import os
 import sys
+from collections.abc import Callable
 
 from reconciler.control import folders
 from reconciler.doors import streams, usage
@@ -56,13 +57,15 @@ def handlerd() -> int:
     return main()
 
 
-def guarded(settings: usage.Settings, words: list[str]) -> int:
-    """Run a command and turn whatever it raises into a sentence and an exit code."""
+def guarded(settings: usage.Settings, words: list[str], job: Callable[[], int] | None = None) -> int:
+    """Run a command and turn whatever it raises into a sentence and an exit code. ``job``: what a program of
+    its own runs.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     command = "daemon run" if words[:2] == ["daemon", "run"] else next(filter(_is_plain, words), "")
     try:
-        code = _run(settings, words)
+        code = job() if job is not None else _run(settings, words)
         sys.stdout.flush()
     except (usage.Usage, folders.Foreign) as fault:
         return _wrong(str(fault))

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,6 +213,42 @@ def test_a_model_of_a_connector_with_code_is_asked_by_its_prompt(served: Served,
     kept = kept_calls()
     assert {(one["tool"], one["agent"]) for one in kept} == {("llm_complete", "clerk")}
     assert [one["code"] for one in kept] == ["ok", "ok", "ok", "ok", "unavailable"]
+
+
+def test_a_script_has_a_model_complete_a_prompt(served: Served, far: Vendor, tmp_path: Path) -> None:
+    made = served.house
+    (made.inbox / "ask.txt").write_text("What is it?")
+    (made.inbox / "kind.txt").write_text("@plain")
+    (made.inbox / "shape.json").write_text('{"type": "object"}')
+
+    program = "import sys; from reconciler.doors.llmclient import main; sys.exit(main())"
+
+    def llm(*words: str, given: str = "") -> tuple[int, str, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words], env=made.env, cwd=made.inbox, input=given,
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    words = (sys.executable, "-c", program, "--model=own", "--prompt=ask.txt", "--input=kind.txt")
+    inside = made.handler("run", "clerk", "--", *words)
+    assert inside.stdout == "prompt=What is it?|input=@plain\n"
+    asked = ("--model", "own", "--system", "kind.txt", "--prompt", "ask.txt")
+    assert llm(*asked, given="A page.") == (0, "system=@plain|prompt=What is it?|input=A page.\n", "")
+    assert llm("--model=own", "--prompt=-", given="Why?") == (0, "prompt=Why?\n", "")
+    assert llm("--model=own", "--prompt=ask.txt", "--schema=shape.json") == (0, '{"a": 1}\n', "")
+    code, told, _ = llm("--model=own", "--prompt=ask.txt", "-o", "json", "--agent", "clerk")
+    assert (code, json.loads(told)["usage"]) == (0, {"inTokens": 3, "outTokens": 4})
+    for words, wanted in (
+        (("--model=own", "--prompt=-"), (1, "unavailable: ")),
+        (("--model=other", "--prompt=-"), (1, "small, large, own")),
+        (("--prompt=nowhere.txt",), (2, "nowhere.txt")),
+        (("--model=own",), (2, "--prompt FILE")),
+    ):
+        code, told, why = llm(*words, given="busy")
+        assert (code, told, wanted[1] in why) == (wanted[0], "", True), why
+    assert not [one for one in far.received if one.fields["model"] == "other"]
 
 
 def test_a_chain_asks_a_connector_with_code_and_a_call_goes_where_its_model_is(
