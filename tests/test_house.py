@@ -136,6 +136,7 @@ def test_the_kit_and_the_bridge_start_with_the_standard_library_alone() -> None:
         "reconciler/kit/handler_connector.py",
         "reconciler/kit/handler_gate.py",
         "reconciler/kit/handler_asking.py",
+        "reconciler/kit/handler_email.py",
         "reconciler/doors/bridge.py",
         "reconciler/doors/streams.py",
         "reconciler/control/folders.py",

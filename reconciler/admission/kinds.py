@@ -15,6 +15,7 @@ from reconciler.model.problems import Problem, listed, quoted
 from reconciler.model.resources import Connector, SandboxNeeds
 
 BUILTIN = ("fs/v1",)  # what the product fulfils by itself
+_HANDS_OVER = ("python", "command")  # runtimes whose connectors can hand over more than was asked for
 
 
 def deno_reads_no_descriptor(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
@@ -116,8 +117,43 @@ def what_is_builtin_is_there(view: View, connector: Resource[Connector]) -> Iter
             yield problem(connector, (key,), "C241", words, on_key=True)
 
 
+def what_is_added_is_handed_over(view: View, connector: Resource[Connector]) -> Iterator[Problem]:
+    """Files are added to a folder alone, by a runtime that can hand them over, and within a call."""
+    runtime = connectors.runtime(connector)
+    for key, setting in connector.spec.settings.items():
+        words = None
+        if setting.access is not None and setting.format != "folder":
+            words = Words(
+                f"{quoted(key)} is no folder", "access says what is done with a folder", "delete access"
+            )
+        elif setting.access == "add" and runtime not in _HANDS_OVER:
+            words = Words(
+                f"runtime {runtime} adds no files to a folder",
+                "they are handed over beside an answer, in a way that is the product's own",
+                f"run it as {listed(_HANDS_OVER)}",
+            )
+        elif setting.access == "add" and (job := _job(view, connector)):
+            words = Words(
+                f"{job} is a job, which adds no files to a folder",
+                "its process has ended when its result is taken, and files are added within a call",
+                "write another connector for it",
+            )
+        if words is not None:
+            yield problem(connector, ("settings", key, "access"), "C243", words)
+
+
+def _job(view: View, connector: Resource[Connector]) -> str | None:
+    """A version with a job that it implements."""
+    for version in dict.fromkeys(connector.spec.implements):
+        contract = view.contract(InterfaceRef.parse(version))
+        if contract is not None and any(one.kind == "job" for one in contract.spec.operations.values()):
+            return version
+    return None
+
+
 RULES = (
     *connectors.RULES,
+    what_is_added_is_handed_over,
     deno_reads_no_descriptor,
     an_image_brings_its_own,
     what_is_attached_is_left_alone,

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import rfc8785
 
 from reconciler.config.evidence import Evidence, EvidenceSubject
+from reconciler.model.hosts import Target
 from reconciler.model.recipes import Recipe
 
 API = "handler.evidence/v1"
@@ -28,11 +29,13 @@ _NOT_OF_MAKING = (
 def subject(recipe: Recipe, suites: Mapping[str, Mapping[str, bytes]]) -> EvidenceSubject:
     """What is examined when an instance of this recipe is; ``suites`` holds the files of each version.
 
-    Secrets count by slot and not by reference: a check that finds a key elsewhere proves the same. What says
-    nothing is left out, so that a recipe which can say more in a later release keeps its evidence.
+    Secrets count by slot and not by reference: a check that finds a key elsewhere proves the same. So do
+    folders, which lie elsewhere for everybody; servers count by where they are. What says nothing is left
+    out, so that a recipe which can say more in a later release keeps its evidence.
     """
     making = {key: value for key, value in recipe.as_json().items() if key not in _NOT_OF_MAKING}
     making["secrets"] = sorted(use.slot for use in recipe.secrets)
+    making |= {name: [key for key, _ in making.get(name, ())] for name in ("adds", "folders")}
     making = {key: value for key, value in making.items() if value}
     making["sandbox"] = {key: value for key, value in making["sandbox"].items() if value}
     return EvidenceSubject(
@@ -41,6 +44,16 @@ def subject(recipe: Recipe, suites: Mapping[str, Mapping[str, bytes]]) -> Eviden
         making=_digest(making),
         suites={version: suite_digest(files) for version, files in sorted(suites.items())},
     )
+
+
+def reaches_out(recipe: Recipe) -> bool:
+    """Whether anything of a check leaves this machine; what only speaks to its own loopback does not."""
+    return not all(_is_here(target) for target in recipe.egress)
+
+
+def _is_here(target: str) -> bool:
+    address = Target.parse(target).address
+    return address is not None and address.is_loopback
 
 
 def suite_digest(files: Mapping[str, bytes]) -> str:

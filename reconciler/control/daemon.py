@@ -27,6 +27,7 @@ import anyio.abc
 
 from reconciler import __version__
 from reconciler.control import asked, folders, lock, looking, processes, rpc, speakers, withholding
+from reconciler.control.adding import AddingDispatcher
 from reconciler.control.admitted import Admitted
 from reconciler.control.attentive import Attentive
 from reconciler.control.bad import Bad
@@ -232,7 +233,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
         laid, event=news.instance, kit=looking.KIT, way_out=leaving.serve, secrets=effects.ledgers.resolver,
         gate=leaving.serve_gate,
     )  # fmt: skip
-    dispatcher = Dispatcher(supervisor, recipe=news.recipe, root=place.config)
+    dispatcher = AddingDispatcher(supervisor, recipe=news.recipe, root=place.config, ours=supervisor.ours)
     leaving.serves = partial(_serves, news, dispatcher)
     news.shadows = shadows = Shadows(place.state, time.time, time.monotonic)
     withdrawn = Withdrawn(dispatcher, shadows)

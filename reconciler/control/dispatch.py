@@ -80,9 +80,7 @@ class Dispatcher:
         self._recipe = recipe
         self.within = Within(root)
         self._lanes: dict[InstanceName, Connector | InnerLane] = {}
-        self._leaving: dict[
-            InstanceName, asyncio.Future[str]
-        ] = {}  # the end of the process behind a lost lane
+        self._leaving: dict[InstanceName, asyncio.Future[str]] = {}  # ends of processes behind lost lanes
         self._opening: dict[InstanceName, list[Callable[[Lane | Refusal], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -144,6 +142,10 @@ class Dispatcher:
             del self._lanes[lane.name]
             self._leaving[lane.name] = lane.process_ended
 
+    def made(self, name: InstanceName, endpoint: Endpoint, recipe: Recipe | None) -> "Connector":
+        """The lane of a process that runs."""
+        return Connector(self, name, endpoint, recipe)
+
     def _builtin(self, instance: InstanceName, recipe: Recipe) -> InnerLane:
         """A lane within the controller; those of instances that are gone go when one comes."""
         for name, old in [*self._lanes.items()]:
@@ -171,7 +173,7 @@ class Dispatcher:
             await asyncio.wait({leaving}, timeout=2 * _LEAVE_S)
         endpoint = await self.instances.ready(name)
         connection = endpoint.connect()  # fails when the process has ended, and its descriptors are gone
-        lane = Connector(self, name, endpoint, self._recipe(name))
+        lane = self.made(name, endpoint, self._recipe(name))
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: lane, sock=connection)
         except BaseException:

@@ -27,6 +27,7 @@ from reconciler.admission.admit import Admission
 from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
 from reconciler.control import caserun, looking, proving, speakers, troubles
+from reconciler.control.adding import AddingDispatcher
 from reconciler.control.caserun import Asking, CaseRunner, Suite
 from reconciler.control.dialects import Dialects
 from reconciler.control.dispatch import Dispatcher
@@ -324,7 +325,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             records = _Records()
             kill = troubles.killing(lambda one: seen.pid if (seen := supervisor.seen(one)) else None)
             meddler = Meddler(supervisor, kill, _longest(exam))
-            dispatcher = Dispatcher(meddler, recipe=lambda name: exam.recipe)
+            dispatcher = AddingDispatcher(meddler, recipe=lambda name: exam.recipe, ours=supervisor.ours)
             dispatcher.within.dialects, leaving.serves = dialects, dispatcher.serves
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
             router.keep_effects(kept.effects)

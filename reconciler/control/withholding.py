@@ -135,7 +135,7 @@ def _one(admission: Admission, binding: Binding, made: Made) -> _Demanding:
         for version in made.connector.spec.implements
         if ObjectRef(Kind.INTERFACE, version) in admission.in_force
     }
-    live = demand.require == "live" and bool(recipe.egress)  # what reaches nobody has no more to prove
+    live = demand.require == "live" and law.reaches_out(recipe)  # else there is no more to prove
     run = f"handler connector check {recipe.connector} --binding {name}"
     return _Demanding(
         ObjectRef(Kind.BINDING, name),

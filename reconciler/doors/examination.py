@@ -157,7 +157,7 @@ def _fit(admission: Admission, binding: str, wish: Wish) -> Exam:
         if name not in names:
             near = usage.nearest(name, sorted(names))
             raise Stopped(f"there is no case '{name}'" + (f": did you mean '{near}'?" if near else ""))
-    if exam.recipe.egress and not wish.live:
+    if law.reaches_out(exam.recipe) and not wish.live:
         reached = ", ".join(exam.recipe.egress)
         raise _Skipped(f"it reaches {reached}: with --live the fixtures of its cases are sent there")
     return exam
@@ -284,7 +284,7 @@ def _values(task: _Task, started: str, walls: dict[str, str]) -> dict[str, Any]:
     return {
         "subject": about.model_dump(by_alias=True),
         "binding": binding,
-        "mode": "live" if exam.recipe.egress else "offline",
+        "mode": "live" if law.reaches_out(exam.recipe) else "offline",
         "kit": f"sha256:{exam.recipe.kit}",
         "product": __version__,
         "python": platform.python_version(),

@@ -16,6 +16,7 @@ import anyio
 
 from reconciler.admission.admit import Admission, Selected
 from reconciler.conformance import cases
+from reconciler.conformance import evidence as law
 from reconciler.conformance.cases import Case, Outcome
 from reconciler.control import examining, folders
 from reconciler.control.examining import Exam, Ground
@@ -124,7 +125,7 @@ def _side(admission: Admission, binding: str, version: str, wish: Wish) -> Side:
         exam = _of_version(examining.exam(admission, binding), version)
     except examining.Unfit as unfit:
         return Side(binding, why=str(unfit))
-    if exam.recipe.egress and not wish.live:
+    if law.reaches_out(exam.recipe) and not wish.live:
         reached = ", ".join(exam.recipe.egress)
         return Side(
             binding, exam, f"it reaches {reached}: with --live the fixtures of its cases are sent there"

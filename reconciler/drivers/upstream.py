@@ -13,13 +13,14 @@ from typing import Any, TypeGuard
 
 import orjson
 
-from reconciler.model.calls import NoEffect, Refusal, Reply, Result
+from reconciler.model.calls import Added, NoEffect, Refusal, Reply, Result
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id, Notification, Request, Response
 from reconciler.wire.strict import read as read_exact
 
 VERSION = "2025-11-25"
 FILES_KEY = "ai.handler/files"
+ADDED_KEY = "ai.handler/added"
 ERROR_KEY = "ai.handler/error"
 EFFECT_KEY = "ai.handler/effect"  # "none": the connector says that the call that failed did nothing
 _ANSWER_KEYS = 3  # jsonrpc, id, result
@@ -136,17 +137,29 @@ def reply(response: Response) -> Reply:
     structured = result.get("structuredContent")
     if type(structured) is not dict:
         return Refusal("unavailable", "the answer has no structuredContent", own=True)
-    if "_meta" in result and type(meta := result["_meta"]) is dict and FILES_KEY in meta:
-        files = _files(meta[FILES_KEY])
-        return (
-            Refusal("unavailable", "the answer's files are not as agreed", own=True)
-            if files is None
-            else Result(structured, files)
-        )
+    if "_meta" in result and type(meta := result["_meta"]) is dict and not meta.keys().isdisjoint(_HANDED):
+        files, added = _files(meta.get(FILES_KEY, _NO_FILES)), _added(meta.get(ADDED_KEY, []))
+        if files is None or added is None:
+            return Refusal("unavailable", "the answer's files are not as agreed", own=True)
+        return Result(structured, files, added=added)
     return Result(structured, _NO_FILES)
 
 
 _NO_FILES: Mapping[str, str] = {}
+_HANDED = frozenset((FILES_KEY, ADDED_KEY))
+_MOST_ADDED = 16  # files of one answer
+
+
+def _added(value: object) -> tuple[Added, ...] | None:
+    if type(value) is not list or len(value) > _MOST_ADDED:
+        return None
+    found = []
+    for entry in value:
+        words = [entry.get(key) for key in ("setting", "name", "blob")] if type(entry) is dict else [None]
+        if not all(type(word) is str for word in words):
+            return None
+        found.append(Added(*words))
+    return tuple(found)
 
 
 def _files(value: object) -> Mapping[str, str] | None:

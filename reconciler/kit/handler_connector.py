@@ -33,6 +33,7 @@ INBOX = "/run/connector/in"
 OUTBOX = "/run/connector/out"
 MAX_LINE_BYTES = 16 * 2**20  # a request is at most 4 MiB at the agents' door; the rest is room for escapes
 _VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+_ADDED = iter(range(2**63))  # one number for each file; next() of it is atomic
 _INFO = {"name": "handler-connector", "version": "1"}
 
 
@@ -103,7 +104,7 @@ class Cancelled(threading.Event):
 class Call:
     """One call that is running: ask whether it is still wanted, and tell how far it is."""
 
-    __slots__ = ("_connection", "_last", "_token", "cancelled", "number", "tool")
+    __slots__ = ("_connection", "_last", "_token", "added", "cancelled", "number", "tool")
 
     def __init__(self, connection: _Connection, number: Any, params: Mapping[str, Any]) -> None:
         meta = params.get("_meta")
@@ -113,6 +114,17 @@ class Call:
         self.number = number
         self.tool = params.get("name")
         self.cancelled = Cancelled()
+        self.added: list[dict[str, Any]] = []
+
+    def add(self, setting: str, name: str, data: bytes) -> None:
+        """Hand over a new file for the folder of a setting with ``access = "add"``, under a plain ``name``
+        below it (``new/1.a``). It is put there, whole and on the disk, once the call has answered, before
+        the agent hears of it; where that fails so does the call. What is there is never replaced.
+        """
+        blob = f"added-{os.getpid()}-{next(_ADDED)}"
+        with open(f"{OUTBOX}/{blob}", "xb") as file:  # noqa: PTH123 - as above
+            file.write(data)
+        self.added.append({"setting": setting, "name": name, "blob": blob, "size": len(data)})
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Tell how far the call is. ``done`` grows: what does not is left out. Free when nobody listens."""
@@ -283,7 +295,7 @@ class _Connection:
         _RUNNING.call = call
         try:
             given = {key: _unwrapped(value) for key, value in arguments.items()}
-            line = _reply(call.number, _success(dict(tool(given, call)), given))
+            line = _reply(call.number, _success(dict(tool(given, call)), given, call.added))
         except Failure as failure:
             line = _reply(call.number, _failure(failure.code, failure.diagnostic, failure.nothing_happened))
         except (Exception, SystemExit) as fault:  # noqa: BLE001 - whatever a connector's own code does wrong
@@ -337,15 +349,17 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _success(answer: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _success(answer: dict[str, Any], given: Mapping[str, Any], added: list[dict[str, Any]]) -> dict[str, Any]:
     files = {
         key: {"blob": value.blob, "size": os.path.getsize(value.path)}  # noqa: PTH202 - as above
         for key, value in given.items()
         if isinstance(value, OutputFile) and os.path.exists(value.path)  # noqa: PTH110 - as above
     }
     result: dict[str, Any] = {"structuredContent": answer, "content": []}
-    if files:
+    if files or added:
         result["_meta"] = {"ai.handler/files": files}
+    if added:
+        result["_meta"]["ai.handler/added"] = added
     return result
 
 

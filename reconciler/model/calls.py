@@ -22,11 +22,24 @@ class Result:
 
     ``files`` maps an input property (of format ``handler-output-file``) to a file name in the lane's outbox;
     ``read`` names files of the scope, as the agent does, whose text is in the answer (of builtin connectors).
+    ``added`` are files in the outbox for folders of the binding's settings.
     """
 
     structured: Mapping[str, Any]
     files: Mapping[str, str]
     read: tuple[str, ...] = ()
+    added: "tuple[Added, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A file that a connector hands over for the folder of a setting: ``name`` below it, ``blob`` in the
+    outbox.
+    """
+
+    setting: str
+    name: str
+    blob: str
 
 
 @dataclass(frozen=True, slots=True)

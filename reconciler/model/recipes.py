@@ -76,6 +76,7 @@ class Recipe:
     cassette: str = ""  # below the configuration: played back, or recorded by a connector that runs
     profiles: tuple[tuple[str, str], ...] = ()  # id@revision and sha256 hex of its facts, as listed
     folders: tuple[tuple[str, str], ...] = ()  # a setting's key and the folder it names, as written, sorted
+    adds: tuple[tuple[str, str], ...] = ()  # the same of folders that files are added to, and not shown
 
     def as_json(self) -> dict[str, Any]:
         """The recipe as plain JSON values; the input of its digest, and what a session keeps on disk."""
@@ -85,7 +86,7 @@ class Recipe:
         for name in ("cassette", "image", "socket"):
             if not value[name]:
                 del value[name]
-        for name in ("folders", "profiles"):
+        for name in ("adds", "folders", "profiles"):
             if not value[name]:
                 del value[name]
             else:
@@ -104,7 +105,8 @@ class Recipe:
         for name in ("models", "egress", "command"):
             known[name] = tuple(known.get(name, ()))
         known["settings"] = tuple((key, text) for key, text in known["settings"])
-        known["folders"] = tuple((key, path) for key, path in known.get("folders", ()))
+        for name in ("adds", "folders"):
+            known[name] = tuple((key, path) for key, path in known.get(name, ()))
         known["profiles"] = tuple((ref, digest) for ref, digest in known.get("profiles", ()))
         known["secrets"] = tuple(
             SecretUse(**{**use, "reference": tuple(use["reference"])}) for use in known["secrets"]

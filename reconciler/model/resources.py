@@ -108,8 +108,7 @@ class SecretSlot(Record):
         ]
         | None
     ) = None
-    """The HTTP header that the gate adds, so that the secret never enters the sandbox: a name, whose value is
-    the secret, or a name and a form in which `{}` is the secret."""
+    """The HTTP header that the gate adds outside of the sandbox: a name, or a name and a form with `{}`."""
     required: bool = False
     """Whether a binding must fill it."""
     via: Literal["gate", "fd", "file", "env"] | None = None
@@ -134,8 +133,9 @@ class Setting(Record):
     required: bool = False
     """Whether a binding must set it."""
     format: Literal["folder", "url", "host", "hosts"] | None = None
-    """What the value opens: `folder` is shown inside, read-only; the server of a `url` or `host` (host:port)
-    may be reached, and each of `hosts`, separated by blanks."""
+    """What the value opens: a folder, the server of a `url` or `host` (host:port), `hosts` between blanks."""
+    access: Literal["read", "add"] | None = None
+    """Of a folder: `read` (the usual) shows it; `add` shows nothing, and new files of its are put there."""
 
 
 class ToolMapping(Record):

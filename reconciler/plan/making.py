@@ -21,7 +21,14 @@ from reconciler.model.hosts import of_address
 from reconciler.model.inventory import Resource
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, SecretUse, folder_digest
-from reconciler.model.resources import Binding, Connector, Profile, SecretReference, SecretSlot
+from reconciler.model.resources import (
+    Binding,
+    Connector,
+    Profile,
+    SecretReference,
+    SecretSlot,
+    Setting,
+)
 
 _LOCK = "requirements.lock"  # what a python connector needs installed, hashed
 _FORMS = ("command", "file", "env", "keyring", "systemd", "age", "sops")
@@ -147,7 +154,8 @@ def _recipe(binding: Resource[Binding], of: Base, *, state: str, kit: str) -> Re
         image=offer.image or "",
         socket=offer.socket or "",
         profiles=of.profiles,
-        folders=tuple(sorted((key, path) for key, form, path in _formed(spec, offer) if form == "folder")),
+        folders=_folders(spec, offer, added_to=False),
+        adds=_folders(spec, offer, added_to=True),
     )
 
 
@@ -179,8 +187,25 @@ def _settings(binding: Binding, connector: Connector) -> Iterator[tuple[str, str
     for key, setting in connector.settings.items():
         value = binding.settings.get(key, setting.default)
         if value is not None:
-            seen = places.place(key) if setting.format == "folder" else text(value)
-            yield setting.env or variable(key), seen
+            yield setting.env or variable(key), _seen(key, setting, value)
+
+
+def _seen(key: str, setting: Setting, value: str | float) -> str:
+    """What a connector reads as a setting's value: of a folder never where it lies."""
+    if setting.format != "folder":
+        return text(value)
+    return key if setting.access == "add" else places.place(key)
+
+
+def _folders(binding: Binding, connector: Connector, *, added_to: bool) -> tuple[tuple[str, str], ...]:
+    """The folders that are shown, or those that files are added to, by the keys of their settings."""
+    return tuple(
+        sorted(
+            (key, path)
+            for key, form, path in _formed(binding, connector)
+            if form == "folder" and (connector.settings[key].access == "add") == added_to
+        )
+    )
 
 
 def _formed(binding: Binding, connector: Connector) -> Iterator[tuple[str, places.Format, str]]:

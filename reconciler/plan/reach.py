@@ -7,7 +7,7 @@ it is known before anything ran. Bounds and making are compared one by one.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from reconciler.model.contract import Contract
 from reconciler.model.recipes import Recipe
@@ -19,14 +19,15 @@ _DIGEST = 12  # hex digits of code and environments, as everywhere in the produc
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What is within reach. ``secrets`` are fingerprints of references, ``cost`` is ``paid (ocr/v1
-    ocr_extract)``.
+    """What is within reach; ``adds`` are folders that get new files. ``secrets`` are fingerprints of
+    references, ``cost`` is ``paid (ocr/v1 ocr_extract)``.
     """
 
     egress: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
     programs: frozenset[str] = frozenset()
     read: frozenset[str] = frozenset()
+    adds: frozenset[str] = frozenset()
     cost: frozenset[str] = frozenset()
 
 
@@ -52,6 +53,7 @@ def of_recipe(recipe: Recipe | None, contracts: Iterable[Contract]) -> Reach:
         frozenset(map(fingerprint, recipe.secrets)),
         frozenset(recipe.sandbox.programs),
         frozenset((*recipe.sandbox.read, *(path for _, path in recipe.folders))),
+        frozenset(path for _, path in recipe.adds),
         frozenset(cost for contract in contracts for cost in costs(contract, None)),
     )
 
@@ -62,7 +64,7 @@ def of_route(route: Route, recipe: Recipe | None) -> Reach:
         return NOTHING
     plain = of_recipe(recipe, ())
     cost = frozenset(costs(route.contract, route.tools))
-    return Reach(plain.egress, plain.secrets, plain.programs, plain.read, cost)
+    return replace(plain, cost=cost)
 
 
 def together(parts: Iterable[Reach]) -> Reach:

@@ -79,14 +79,19 @@ def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
     folder, parts = scopes.within(scope, text)
     if folder.access == "read":
         raise Denied(Denial.REFUSED, "the folder is granted for reading")
-    if any(part.startswith(".") for part in parts) or _OBEYED.fullmatch(parts[-1].casefold()):
-        raise Denied(Denial.REFUSED, "a hidden or instruction file is never written")
     root = scopes.open_root(scope, folder)
     try:
-        parent = beneath.open_beneath(root, "/".join(parts[:-1]) or ".", beneath.FOLDER)
+        return spot_beneath(root, parts, overwrite=folder.access == "write")
     finally:
         os.close(root)
-    found = Spot(parent, parts[-1], folder.access == "write")
+
+
+def spot_beneath(root: int, parts: Sequence[str], *, overwrite: bool = False) -> Spot:
+    """The place of an output file by plain names below an open folder; raises Denied."""
+    if any(part.startswith(".") for part in parts) or _OBEYED.fullmatch(parts[-1].casefold()):
+        raise Denied(Denial.REFUSED, "a hidden or instruction file is never written")
+    parent = beneath.open_beneath(root, "/".join(parts[:-1]) or ".", beneath.FOLDER)
+    found = Spot(parent, parts[-1], overwrite)
     try:
         beneath.need_real(parent)
         outputs.need_free(found)
@@ -124,8 +129,18 @@ def digest(blob: Blob) -> str:
     return hashed.hexdigest()
 
 
-def hand_out(outbox: int, blob: str, place: Spot, *, max_bytes: int, wanted: Callable[[], bool]) -> Copied:
-    """Copy what the connector left as ``blob`` to its place, all or nothing; raises Denied."""
+def hand_out(  # noqa: PLR0913 - each is needed, and named
+    outbox: int,
+    blob: str,
+    place: Spot,
+    *,
+    max_bytes: int,
+    wanted: Callable[[], bool],
+    settled: Callable[[int], None] = lambda _: None,
+) -> Copied:
+    """Copy what the connector left as ``blob`` to its place, all or nothing; raises Denied. ``settled`` does
+    what is to be done with the whole file before it has a name; it may raise Denied.
+    """
     try:
         source = os.open(blob, _READ | os.O_NOFOLLOW, dir_fd=outbox)
     except OSError as error:
@@ -138,6 +153,7 @@ def hand_out(outbox: int, blob: str, place: Spot, *, max_bytes: int, wanted: Cal
         output = outputs.begin(place, blob)
         try:
             copied = _copy(source, output.descriptor, max_bytes, wanted)
+            settled(output.descriptor)
             outputs.finish(output, place, blob)
         finally:
             outputs.close(output, place)

@@ -114,9 +114,9 @@ def readable(path: str, ours: Collection[Path]) -> sandbox.Need:
     return sandbox.Need(mounts=tuple((real, place) for place in inside))
 
 
-def folder(path: str, inside: str, ours: Collection[Path]) -> sandbox.Need:
-    """The folder that a setting names, as it lies now, shown read-only at ``inside``; raises Missing, also
-    where links lead to one of our own folders (``ours``, by their real paths) or to a person's whole home.
+def folder(path: str, ours: Collection[Path]) -> str:
+    """The real path of the folder that a setting names, as it lies now; raises Missing, also where links
+    lead to one of our own folders (``ours``, by their real paths) or to a person's whole home.
     """
     written = Path(path).expanduser()
     real = written.resolve()
@@ -132,7 +132,7 @@ def folder(path: str, inside: str, ours: Collection[Path]) -> sandbox.Need:
         )
     if not real.is_dir():
         raise Missing(f"the folder '{path}' is not on this machine")
-    return sandbox.Need(mounts=((str(real), inside),))
+    return str(real)
 
 
 def _overlaps(real: Path, ours: Collection[Path]) -> bool:

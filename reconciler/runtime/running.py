@@ -350,7 +350,8 @@ class Running:
             raise ValueError("what it needs is not installed")
         needs = [host.program(name) for name in recipe.sandbox.programs]
         needs.extend(host.readable(path, shop.ours) for path in recipe.sandbox.read)
-        needs.extend(host.folder(path, places.place(key), shop.ours) for key, path in recipe.folders)
+        shown = {key: host.folder(path, shop.ours) for key, path in (*recipe.folders, *recipe.adds)}
+        needs.extend(sandbox.Need(mounts=((shown[key], places.place(key)),)) for key, _ in recipe.folders)
         begun = programs.launch(recipe, code, environment)
         variables = dict(sandbox.variables(recipe)) | dict(begun.variables)
         needs.extend(begun.needs)

@@ -108,6 +108,7 @@ class Supervisor:
         self._rotation = Rotation(resolver, self._loop.time)
         self._revoked: Mapping[InstanceName, str] = {}
         self._looks: set[asyncio.Task[None]] = set()  # at secrets, each a second at most
+        self.ours = tuple(one.resolve() for one in (folders.state, folders.run, *folders.others))
         self._shop = Workshop(
             run=self._run,
             owner=owner,
@@ -120,7 +121,7 @@ class Supervisor:
             event=event,
             way_out=way_out,
             secrets=resolver,
-            ours=tuple(one.resolve() for one in (folders.state, folders.run, *folders.others)),
+            ours=self.ours,
             revoke=self._revoke,
             gate=gate,
             stirred=self._roll.stirred,

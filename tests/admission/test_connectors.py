@@ -41,6 +41,7 @@ def script(more: str) -> Files:
 IMAGE = f"localhost/x@sha256:{'0' * 64}"
 REMOTE = 'runtime = "remote"\n'
 TOOL = '[tool.ocr_extract]\nfrom = "scan"\n'
+FOLDER = '[settings.docs]\ndescription = "x"\nformat = "folder"\naccess = "add"\n'
 SLOT = '[secretSlots.key]\nheader = "x-key"\n'
 
 MADE_UP = "ghp_" + "Zq7Lw2Xc9V" * 4
@@ -300,6 +301,20 @@ ROWS = [
         "secretSlots.key.header",
         "egress is empty",
         'write egress = ["api.example.com:443"], with the vendor\'s host',
+    ),
+    bad(
+        "C243",
+        top('runtime = "python"\n[settings.docs]\ndescription = "x"\naccess = "add"\n'),
+        "settings.docs.access",
+        "'docs' is no folder",
+        "delete access",
+    ),
+    bad(
+        "C243",
+        top(REMOTE + 'url = "https://mcp.example.com/mcp"\n' + TOOL + FOLDER),
+        "settings.docs.access",
+        "runtime remote adds no files to a folder",
+        "run it as python or command",
     ),
     bad(
         "C207",

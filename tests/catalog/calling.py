@@ -15,6 +15,10 @@ class Call:
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
+        self.added: list[tuple[str, str, bytes]] = []
+
+    def add(self, setting: str, name: str, data: bytes) -> None:
+        self.added.append((setting, name, data))
 
     def progress(self, done: float, total: float | None = None) -> None: ...
 

@@ -2,8 +2,7 @@
 
 ``make flows-catalog`` runs it. Each is bound as its PROVISIONING.md says and examined by ``handler connector
 check``: real router, real sandbox, real engine, packages installed by their hashes. What a service by key
-would answer is not asked; what sends messages is asked by ``flows/test_effects``, and by ``test_email`` below
-the router.
+would answer is not asked; what sends messages sends them to a server and to folders of the test's own.
 """
 
 import json
@@ -16,18 +15,14 @@ from typing import Any
 import pytest
 
 from tests.catalog import roundtrips
-from tests.kit import engineside
+from tests.kit import engineside, maildirs, mailserver
 from tests.kit.engines import CATALOG, interface, spec
 from tests.kit.house import BIN, house
 from tests.kit.tiny_gguf import gguf
 
 Settings = dict[str, Any]
-_ON_THE_WEB = ("ocr-mistral", "search-brave", "search-tavily")  # each needs a key: offline only
-_WITH_AN_EFFECT = ("email-smtp",)
-_HERE = (
-    "fs-scope",
-    "http-fetch",
-)  # whose effects stay in a folder of the check's own, or a server of its own
+# Whose effects stay in a folder, or with a server, of the check's own.
+_HERE = ("email-maildir", "email-smtp", "fs-scope", "http-fetch", "media-ffmpeg")
 
 
 @contextmanager
@@ -62,9 +57,26 @@ def _web(folder: Path) -> Iterator[Settings]:
         yield {"settings": {"hosts": address}}
 
 
+@contextmanager
+def _mail(folder: Path) -> Iterator[Settings]:
+    with mailserver.serving(None) as box:
+        server = {"server": f"127.0.0.1:{box.port}", "security": "none"}
+        yield {"settings": {**server, "sender": "a@example.test", "recipients": "@example.test"}}
+        assert box.mails
+
+
+@contextmanager
+def _boxes(folder: Path) -> Iterator[Settings]:
+    with maildirs.boxes(folder / "mail") as settings:
+        yield {"settings": settings}
+        assert any((folder / "mail" / "ada" / "new").iterdir())
+
+
 # How a connector that cannot run by its defaults is bound, and what it is led to.
 BOUND: dict[str, Callable[[Path], AbstractContextManager[Settings]]] = {
     "http-fetch": _web,
+    "email-maildir": _boxes,
+    "email-smtp": _mail,
     "llm-llamacpp": _models,
     "llm-openai": _chat,
     "search-local": _corpus,
@@ -74,7 +86,13 @@ BOUND: dict[str, Callable[[Path], AbstractContextManager[Settings]]] = {
 
 def connectors() -> list[str]:
     every = sorted(path.parent.name for path in CATALOG.glob("connectors/*/connector.toml"))
-    return [name for name in every if name not in (*_ON_THE_WEB, *_WITH_AN_EFFECT)]
+    return [name for name in every if name in BOUND or not _is_elsewhere(name)]
+
+
+def _is_elsewhere(connector: str) -> bool:
+    """Whether it is asked at a service: by a key, or of what a test of its own plays."""
+    described = spec(connector)
+    return bool(described.egress or described.profiles)
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +112,6 @@ def test_every_case_passes(connector: str, lines: list[str], tmp_path: Path) -> 
         if settings:
             made.write("bindings/examined.toml", _binding(connector, settings))
             words += ["--binding", "examined"]
-        if settings and _reaches(connector):
-            words.append("--live")  # to loopback alone: that is all that the binding names
         if connector in _HERE:
             words.append("--allow-effects")
         done = subprocess.run(
@@ -116,12 +132,6 @@ def test_what_one_connector_says_another_hears(lines: list[str]) -> None:
         f"round trip       tts-espeak says {roundtrips.SENTENCE!r}, transcribe-sphinx hears {heard!r}"
     )
     assert roundtrips.HEARD in heard
-
-
-def _reaches(connector: str) -> bool:
-    described = spec(connector)
-    opens = {one.format for one in described.settings.values()}
-    return bool(described.egress) or not opens <= {None, "folder"}
 
 
 def _binding(connector: str, made: Settings) -> str:

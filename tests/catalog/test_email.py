@@ -6,6 +6,9 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from email import message_from_binary_file
+from email.policy import default
+from mailbox import Maildir
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,8 @@ from tests.kit.mailserver import Mailbox
 # The test server takes logins over TLS from the start, which its library does not count as TLS.
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 
-SMTP, MESSAGE, SENDING = modules("email-smtp", "main", "message", "sending")
+SMTP, MESSAGE, SENDING = modules("email-smtp", "main", "handler_email", "sending")
+(MAILDIR,) = modules("email-maildir", "main")
 SCOPE = interface("send-email/v1") / "conformance"
 TOOL = contract("send-email/v1").tools["send_email_message"]
 MAIL = {"to": ["ada@example.test"], "subject": "Minutes", "text": "As agreed.\n"}
@@ -300,3 +304,78 @@ def test_no_call_makes_a_header_of_its_own(subject: str, text: str) -> None:
         [b"From", b"To", b"Subject", b"Date", b"Message-ID", b"Auto-Submitted", b"Content-Type",
          b"Content-Transfer-Encoding", b"MIME-Version"]
     )  # fmt: skip
+
+
+# into a Maildir
+
+BOXES = "ada@example.test=ada, @example.test=team, @example.test=copies, *=."
+
+
+@pytest.fixture
+def deliver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any], list[tuple[str, bytes]]]]:
+    """Delivers by the usual boxes, or others; what was answered, and what was handed over under which box."""
+
+    def now(to: list[str], boxes: str = BOXES, sizes: str = "", **more: Any) -> Any:
+        for variable, value in {
+            "MAILDIR_SENDER": "clerk@example.test",
+            "MAILDIR_SENDER_NAME": "The Clerk",
+            "MAILDIR_BOXES": boxes,
+            "MAILDIR_SIZES": sizes,
+        }.items():
+            monkeypatch.setenv(variable, value)
+        call = Call()
+        answer = MAILDIR.send({**MAIL, "to": to, **more}, call)
+        assert TOOL.output_fault(answer) is None
+        assert {setting for setting, _, _ in call.added} <= {"maildir"}
+        names = [name.rpartition("/")[2] for _, name, _ in call.added]
+        assert len({*names}) == len(names)
+        return answer, [(name.rpartition("/")[0], data) for _, name, data in call.added]
+
+    return now
+
+
+def test_each_box_gets_one_copy_that_says_for_whom(deliver: Callable[..., Any]) -> None:
+    answer, copies = deliver(
+        ["ada@EXAMPLE.test", "bob@example.test"], cc=["eve@elsewhere.test"], bcc=["dan@example.test"]
+    )
+    assert answer["accepted"] == [
+        "ada@EXAMPLE.test", "bob@example.test", "eve@elsewhere.test", "dan@example.test",
+    ]  # fmt: skip
+    assert answer["rejected"] == []
+    assert [box for box, _ in copies] == ["ada/new", "team/new", "copies/new", "new"]
+    assert len({data.split(b"\nFrom: ")[1] for _, data in copies}) == 1
+    heads = (
+        "Return-Path: <clerk@example.test>\nDelivered-To: bob@example.test\nDelivered-To: dan@example.test\n"
+    )
+    assert copies[1][1].startswith(heads.encode())
+    assert b"dan@" not in copies[0][1]  # blind
+    assert b"\r" not in copies[0][1]
+
+
+def test_who_has_no_box_is_rejected_and_nobody_with_one_is_nobody(deliver: Callable[..., Any]) -> None:
+    answer, copies = deliver(["ada@example.test", "bob@example.test"], boxes="ada@example.test=ada")
+    assert (answer["accepted"], answer["rejected"]) == (["ada@example.test"], ["bob@example.test"])
+    assert len(copies) == 1
+    assert failure(lambda: deliver(["bob@example.test"], boxes="ada@example.test=ada")) == (
+        "invalid_recipient", "no recipient has a box",
+    )  # fmt: skip
+
+
+def test_one_box_that_is_too_small_and_no_box_gets_anything(deliver: Callable[..., Any]) -> None:
+    two = ["ada@example.test", "bob@example.test"]
+    assert failure(lambda: deliver(two, sizes="copies=200"))[0] == "too_large"
+    assert len(deliver(two, sizes="copies=20000, ada=30000")[1]) == 3
+
+
+def test_a_message_with_a_file_is_read_by_what_reads_maildirs(
+    deliver: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4 \xff\x00")
+    for name in ("cur", "new", "tmp"):
+        (tmp_path / "box" / name).mkdir(parents=True)
+    _, ((_, data),) = deliver(["ada@example.test"], attachments=[Given(tmp_path / "a.pdf")], text="Grüße\n")
+    (tmp_path / "box" / "new" / "1.a.handler").write_bytes(data)
+    (found,) = Maildir(tmp_path / "box", factory=lambda file: message_from_binary_file(file, policy=default))
+    assert (found["Subject"], found["From"]) == ("Minutes", "The Clerk <clerk@example.test>")
+    assert found.get_body().get_content().replace("\r\n", "\n") == "Grüße\n"
+    assert [one.get_content() for one in found.iter_attachments()] == [b"%PDF-1.4 \xff\x00"]

@@ -134,6 +134,27 @@ def test_a_secret_counts_by_its_slot_and_not_by_where_it_is_found() -> None:
     assert proof(checked).verdict == "stale"
 
 
+def test_a_folder_counts_by_its_setting_and_not_by_where_it_lies() -> None:
+    for sort in ("folders", "adds"):
+        one, other = (recipe(**{sort: (("docs", path),)}) for path in ("/srv/a", "/srv/b"))
+        assert law.subject(one, SUITES) == law.subject(other, SUITES) != law.subject(recipe(), SUITES)
+    shown, added = recipe(folders=(("docs", "/a"),)), recipe(adds=(("docs", "/a"),))
+    assert law.subject(shown, SUITES) != law.subject(added, SUITES)
+
+
+@pytest.mark.parametrize(
+    ("egress", "out"),
+    [
+        ((), False),
+        (("127.0.0.1:25", "[::1]:25"), False),
+        (("127.0.0.1:25", "mail.example.com:465"), True),
+        (("10.0.0.1:25",), True),
+    ],
+)
+def test_what_speaks_to_loopback_alone_reaches_nobody(egress: tuple[str, ...], *, out: bool) -> None:
+    assert law.reaches_out(recipe(egress=egress)) == out
+
+
 def test_the_newest_evidence_decides() -> None:
     early, late = "2026-11-01T00:00:00.000Z", "2026-11-02T00:00:00.000Z"
     good, bad = found(at=early), found(result("failed"), at=late)

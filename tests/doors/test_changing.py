@@ -22,7 +22,7 @@ _NONE: dict[str, Any] = {"removed": [], "added": []}
 def change(verb: str, name: str, effect: str = "", **more: Any) -> dict[str, Any]:
     """A change of a report that says nothing but what is given."""
     lists = ("fields", "files", "bounds", "routes", "agents", "chains", "users", "sessions", "losses")
-    sets = ("egress", "secrets", "programs", "read", "cost")
+    sets = ("egress", "secrets", "programs", "read", "adds", "cost")
     known = {"verb": verb, "object": name, "effect": effect, "file": "", "instance": None, "held": None}
     return {**known, **{key: [] for key in lists}, **dict.fromkeys(sets, _NONE), "lastGood": False, **more}
 

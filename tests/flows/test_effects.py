@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.papers import Papers
 from reconciler.attempts.records import Attempt, State
 from reconciler.attempts.store import SqliteStore
-from tests.kit import mailserver
+from tests.kit import maildirs, mailserver
 from tests.kit.house import BIN, House, house, wait_for
 
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(300)]
@@ -219,12 +220,30 @@ def test_a_caller_that_leaves_takes_nothing_back_and_gets_the_outcome_when_it_as
 
 
 @pytest.mark.slow
+def test_every_case_of_the_suite_comes_to_lie_in_boxes_that_the_connector_never_sees(
+    place: tuple[House, mailserver.Mailbox], tmp_path: Path
+) -> None:
+    made, _ = place
+    with maildirs.boxes(tmp_path / "mail") as settings:
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        made.write(
+            "bindings/boxes.toml",
+            f'apiVersion = "handler.binding/v1"\nconnector = "email-maildir"\n[settings]\n{lines}',
+        )
+        words = ("connector", "check", "email-maildir", "--binding", "boxes", "--allow-effects")
+        done = made.handler(*words, check=False)
+        assert done.returncode == 0, done.stdout
+        lying = [len([*(tmp_path / "mail" / box / "new").iterdir()]) for box in ("ada", "bob", "small")]
+        assert lying == [7, 1, 0]
+
+
+@pytest.mark.slow
 def test_every_case_of_the_suite_is_sent_for_real_where_that_is_allowed(
     place: tuple[House, mailserver.Mailbox],
 ) -> None:
     made, box = place
     before = len(box.mails)
-    words = ("connector", "check", "email-smtp", "--binding", "mail", "--live")
+    words = ("connector", "check", "email-smtp", "--binding", "mail")
     assert "--allow-effects asks it for real" in made.handler(*words, check=False).stdout
     assert len(box.mails) == before
     done = made.handler(*words, "--allow-effects", check=False)

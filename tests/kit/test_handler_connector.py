@@ -96,6 +96,7 @@ class Stage:
             "long": lambda args, call: int("a\n  b" * 2000),  # type: ignore[dict-item,return-value]
             "wordless": self.wordless,
             "asks": self.asks,
+            "adds": self.adds,
         }
 
     def write(self, args: dict[str, Any], call: kit.Call) -> dict[str, Any]:
@@ -105,6 +106,11 @@ class Stage:
         elif args.get("how") == "whole":
             args["out"].write(b"whole")
         return {"name": args["out"].name}
+
+    def adds(self, args: dict[str, Any], call: kit.Call) -> dict[str, Any]:
+        call.add("maildir", "new/1", b"hello")
+        call.add("maildir", "new/2", b"")
+        return {}
 
     def wait(self, args: dict[str, Any], call: kit.Call) -> dict[str, Any]:
         self.entered.release()
@@ -212,6 +218,16 @@ def test_output_files_are_written_to_the_outbox_and_named(
     assert result["structuredContent"] == {"name": "a.wav"}
     assert result["_meta"] == {"ai.handler/files": {"out": {"blob": "b2", "size": len(content)}}}
     assert (tmp_path / "out" / "b2").read_bytes() == content
+
+
+def test_files_for_a_folder_of_a_setting_are_handed_over_beside_the_answer(
+    stage: Stage, tmp_path: Path
+) -> None:
+    added = stage.connect().call("adds")["_meta"]["ai.handler/added"]
+    assert [(one["setting"], one["name"], one["size"]) for one in added] == [
+        ("maildir", "new/1", 5), ("maildir", "new/2", 0),
+    ]  # fmt: skip
+    assert [(tmp_path / "out" / one["blob"]).read_bytes() for one in added] == [b"hello", b""]
 
 
 def test_an_output_file_that_was_not_written_is_not_named(stage: Stage) -> None:

@@ -44,6 +44,11 @@ def test_a_folder_that_a_setting_names_is_read_and_a_changed_one_tells() -> None
     assert found == (Delta("read", ("/srv/a",), ("/srv/b",)),)
 
 
+def test_a_folder_that_files_are_added_to_is_not_read_and_is_told_by_itself() -> None:
+    new = reach.of_recipe(replace(PLAIN, adds=(("d", "/srv/a"),)), ())
+    assert reach.deltas(reach.of_recipe(PLAIN, ()), new) == (Delta("adds", (), ("/srv/a",)),)
+
+
 def test_only_granted_tools_cost_and_a_closed_route_reaches_nothing() -> None:
     paid = contract(_PAID)
     route = Route(paid.interface, "b", PLAIN.name, paid)
@@ -60,6 +65,7 @@ def test_every_bound_of_an_instance_is_compared() -> None:
     """What a recipe holds is shown as reach, bound, making, or by the keys of the two files."""
     shown_by_keys = {
         "folders",
+        "adds",
         "cassette",
         "command",
         "image",

@@ -83,17 +83,16 @@ def test_data_is_shown_at_its_own_and_its_real_place(tmp_path: Path, monkeypatch
         host.readable(str(tmp_path / "nothing"), ())
 
 
-def test_a_settings_folder_is_shown_at_one_place_as_it_really_lies(tmp_path: Path) -> None:
+def test_a_settings_folder_is_found_as_it_really_lies(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     for written in ("real", "link"):
-        need = host.folder(str(tmp_path / written), "/folders/docs", ())
-        assert need.mounts == ((str(tmp_path / "real"), "/folders/docs"),)
+        assert host.folder(str(tmp_path / written), ()) == str(tmp_path / "real")
     (tmp_path / "keys").symlink_to("/etc/ssl")
     with pytest.raises(host.Missing, match="leads to '/etc/ssl'"):
-        host.folder(str(tmp_path / "keys"), "/folders/docs", ())
+        host.folder(str(tmp_path / "keys"), ())
     with pytest.raises(host.Missing, match="not on this machine"):
-        host.folder(str(tmp_path / "nothing"), "/folders/docs", ())
+        host.folder(str(tmp_path / "nothing"), ())
 
 
 def test_no_link_leads_into_our_own_folders_or_to_a_whole_home(
@@ -108,14 +107,14 @@ def test_no_link_leads_into_our_own_folders_or_to_a_whole_home(
         link = tmp_path / f"link{number}"
         link.symlink_to(place)
         with pytest.raises(host.Missing, match=r"Handler's own files.*name a folder of documents"):
-            host.folder(str(link), "/folders/docs", (ours,))
+            host.folder(str(link), (ours,))
         with pytest.raises(host.Missing, match="Handler's own files"):
             host.readable(str(link), (ours,))
     for number, place in enumerate((home, home.parent)):
         (tmp_path / f"home{number}").symlink_to(place)
         with pytest.raises(host.Missing, match="a whole home"):
-            host.folder(str(tmp_path / f"home{number}"), "/folders/docs", (ours,))
-    assert host.folder("~/documents", "/folders/docs", (ours,)).mounts
+            host.folder(str(tmp_path / f"home{number}"), (ours,))
+    assert host.folder("~/documents", (ours,)) == str(home / "documents")
 
 
 def test_a_link_to_something_wide_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import message
+import handler_email as message
 import sending
 from handler_connector import Failure, secret, serve
 
