@@ -64,12 +64,13 @@ class Studio:
             lambda recipe, gated, folder: cast(Any, Way(permits)), permits, permitting, Resolver(), root / "d"
         )
         spoken = Spoken(RECIPE, (profile,), {"film_make_submit": MAPPED}, far.base)
-        speaker = Speaker(spoken, outside)
-        speakers = cast(Dialects, SimpleNamespace(outside=outside, speaker=lambda name: speaker))
+        self.outside = replace(outside, barred=lambda name: "" if self.recipes else "it is not declared")
+        self.speaker: Speaker | None = Speaker(spoken, outside)
+        speakers = cast(Dialects, SimpleNamespace(outside=self.outside, speaker=lambda name: self.speaker))
         self.at = 1_800_000_000.0
         self.effects = LedgerEffects(root, self.now)
-        recipes: dict[InstanceName, Recipe] = {RECIPE.name: RECIPE}
-        runners = Registry(recipes.get)
+        self.recipes: dict[InstanceName, Recipe] = {RECIPE.name: RECIPE}
+        runners = Registry(self.recipes.get)
         self.jobs = LedgerJobs(self.effects, self.now, runners)
         runners.register(NAME, DialectRunner(speakers, root, self.jobs.staging, self.now), RUNTIMES)
 
@@ -141,6 +142,34 @@ def test_a_film_is_submitted_once_and_collected_by_whoever_comes_later(tmp_path:
         assert len([sent for sent in far.received if sent.method == "POST"]) == 1
         kept = parcels.opened(tmp_path / "attempts" / "results" / one.ended.result_ref)
         assert kept.said == {"url": "here"}
+
+
+@pytest.mark.parametrize("now_is", ["bumped", "gone"])
+def test_a_job_is_asked_about_by_what_it_was_made_with(tmp_path: Path, now_is: str) -> None:
+    """Its profile has another revision by now, with other routes; its binding is deleted."""
+    with vendor() as far:
+
+        async def begin(studio: Studio) -> None:
+            handles.append((await studio.ask("job", text="a lake")).handle)
+            async with asyncio.timeout(90):
+                while newest(tmp_path).state is not State.RUNNING:
+                    await asyncio.sleep(0.02)
+
+        async def collect(studio: Studio) -> None:
+            if now_is == "gone":
+                studio.speaker = None
+                studio.recipes.clear()
+            else:
+                elsewhere = "http://127.0.0.1:9/v2"
+                newer = (dialects.named("videos.gateway", elsewhere),)
+                studio.speaker = Speaker(Spoken(RECIPE, newer, {}, elsewhere), studio.outside)
+            next(iter(far.jobs.values()))["status"] = "completed"
+            await studio.until(handles[0], "succeeded")
+
+        handles: list[str] = []
+        played(tmp_path, far, SERVER, begin)
+        played(tmp_path, far, SERVER, collect)
+        assert newest(tmp_path).transmissions == 1
 
 
 def test_what_may_have_been_taken_is_unknown_and_what_was_refused_is_over(tmp_path: Path) -> None:

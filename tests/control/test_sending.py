@@ -43,6 +43,8 @@ class World:
     permits: Permits
     sent: list[bytes] = field(default_factory=list)
     now: float = 100.0
+    held: int = 0  # so many requests are read and not answered
+    left: asyncio.Event = field(default_factory=asyncio.Event)  # whoever was not answered hung up
 
     def sealed(self, **more: Any) -> Sealed:
         return sealed_of(self.origin, **more)
@@ -62,7 +64,11 @@ async def world(tmp_path: Path, answer: bytes | None = OK, caps: Caps | None = N
             head = await reader.readuntil(b"\r\n\r\n")
             size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             made.sent.append(head + await reader.readexactly(size))
-            if answer is not None:
+            if made.held:
+                made.held -= 1
+                assert not await reader.read(1)
+                made.left.set()
+            elif answer is not None:
                 writer.write(answer)
                 await writer.drain()
         writer.close()
