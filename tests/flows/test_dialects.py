@@ -114,9 +114,37 @@ def test_a_policy_decides_on_each_turn(place: House, far: Vendor) -> None:
         place.handler("apply", "--wait")
         assert call(place, "prompt=x")["valid"]
         assert len(far.received) == 1
+        again_and_again(place, far)
     finally:
         Path(place.config, "policies/egress.toml").unlink()
         place.handler("apply", "--wait")
+
+
+def again_and_again(place: House, far: Vendor) -> None:
+    """Report 2 (changedetection.io PR 4384): two layers that each tried three times made nine requests. The
+    chain alone tries again, and each time is decided on anew.
+    """
+    before = receipts(place)
+    retried = {"max_attempts": 3, "initial_backoff": "1ms", "max_backoff": "1ms"}
+    task = {"id": "say", "handler": "chat_completion", "execute_config": {"retry_policy": retried}}
+    task |= {"transition": {"branches": [{"operator": "default", "goto": "end"}]}}
+    place.write("chains/thrice.json", json.dumps({"id": "thrice", "token_limit": 30000, "tasks": [task]}))
+    place.handler("apply", "--wait")
+    far.received.clear()
+    far.manner = "status-503"
+    try:
+        done = finished(place, ask(place, "chain.run", chain="thrice", input="x", agent="clerk")["id"])
+    finally:
+        far.manner = ""
+    assert done["run"]["state"] == "failed"
+    assert (len(far.received), receipts(place) - before) == (3, 3)
+
+
+def receipts(place: House) -> int:
+    """How often something was allowed to leave."""
+    days = (place.state / "receipts").glob("*.jsonl")
+    lines = [json.loads(line) for day in days for line in day.read_text().splitlines()]
+    return sum(one.get("verdict") == "allow" for one in lines)
 
 
 def test_a_chain_asks_a_model_by_a_dialect_in_pieces(place: House, far: Vendor) -> None:
