@@ -67,14 +67,21 @@ def _fmt(settings: usage.Settings, paths: tuple[str, ...], check: bool) -> int: 
 @click.argument("name")
 @click.option("--connector", default="", help="What a new binding configures.")
 @click.option("--implements", default="", help="The interface version that a new connector fulfils.")
+@click.option("--runtime", default="", help="What runs a new connector: python, deno, mcp, …")
+@click.option("--like", default="", help="The profile that a new profile begins as (local-chat.generic@1).")
 @click.pass_obj
 def _new(settings: usage.Settings, /, kind: str, name: str, **of: str) -> int:
-    """Write one commented object: a binding, agent, project, connector or interface. Nothing is overwritten.
+    """Write one commented object: a binding, agent, project, connector, interface, chain, policy or profile.
+
+    Nothing is overwritten. A new policy of egress lets through what is let through now; one of approvals asks
+    about each call of a new run that no rule allows.
 
     \b
       handler new binding ocr-rapid --connector ocr-rapid
       handler new interface web-search
-      handler new connector my-search --implements web-search/v1
+      handler new connector my-search --implements web-search/v1 --runtime deno
+      handler new chain triage
+      handler new policy approval
 
     Exit: 0 written, 1 something is there already, 2 wrong command line.
     """

@@ -4,12 +4,14 @@ An interface is a whole folder, since its parts only make sense together; every 
 connector has its program beside it). Names are checked first, also against those that differ only in case.
 """
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from reconciler.admission.admit import Admission
 from reconciler.control import folders
-from reconciler.doors import columns, drafts, offline, problems, standing, usage
+from reconciler.doors import columns, draftkinds, drafts, offline, problems, standing, usage
 from reconciler.model.names import (
     MAX_INTERFACE_NAME,
     MAX_NAME,
@@ -21,26 +23,32 @@ from reconciler.model.names import (
 )
 from reconciler.model.problems import Severity
 
-_KINDS = ("binding", "agent", "project", "connector", "interface")
-_OPTIONS = {"binding": "--connector", "connector": "--implements"}
+_KINDS = ("binding", "agent", "project", "connector", "interface", "chain", "policy", "profile")
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "binding": ("--connector",),
+    "connector": ("--implements", "--runtime"),
+    "profile": ("--like",),
+}
+_LIKE = "local-chat.generic@1"
+_PROFILE = re.compile(r"[a-z][a-z0-9]*([.-][a-z0-9]+)*")  # as model.profilewords has it
 
 
 def run(settings: usage.Settings, kind: str, name: str, options: Mapping[str, str]) -> int:
-    """Write a new object's files; ``options`` name the connector of a binding (``--connector``) or the
-    interface of a connector (``--implements``). 0 written. Raises ``usage.Usage`` for a name that is none
-    and an option that does not fit, ``Stopped`` where something is there.
+    """Write a new object's files; ``options`` name the connector of a binding (``--connector``), the
+    interface and the runtime of a connector (``--implements``, ``--runtime``), what a profile begins as
+    (``--like``). 0 written. Raises ``usage.Usage`` for a name that is none and an option that does not
+    fit, ``Stopped`` where something is there.
     """
     kind = standing.kind_of(kind)
     if kind not in _KINDS:
         raise usage.Usage(f"'{kind}' is no kind of file that can be written: {', '.join(_KINDS)}")
     ref = _reference(kind, name)
-    fits = _OPTIONS.get(kind)
-    if odd := sorted(options.keys() - {fits}):
-        raise usage.Usage(
-            f"{odd[0]} says nothing about {_article(kind)}" + (f": {fits} does" if fits else "")
-        )
+    fits = _OPTIONS.get(kind, ())
+    if odd := sorted(options.keys() - set(fits)):
+        does = f": {' and '.join(fits)} {'do' if len(fits) > 1 else 'does'}" if fits else ""
+        raise usage.Usage(f"{odd[0]} says nothing about {_article(kind)}{does}")
     look = offline.look(folders.configuration(settings.config))
-    files = _files(look, ref, options.get(fits or "", ""))
+    files = _files(look, ref, options)
     _write(look, {path: with_schema(look.root, path, text) for path, text in files.items()})
     sys.stdout.write("".join(f"{path}\n" for path in files))
     sys.stdout.flush()
@@ -56,6 +64,15 @@ def _reference(kind: str, name: str) -> ObjectRef:
         except ValueError as error:
             raise usage.Usage(str(error)) from None
         bare, name = version.name, str(version)
+    elif kind == "policy":
+        if name not in draftkinds.POLICIES:
+            known = " or ".join(draftkinds.POLICIES)
+            raise usage.Usage(f"a policy is {known}, not '{columns.shown(name)}'")
+        return ObjectRef(draftkinds.POLICIES[name], name)
+    elif kind == "profile":
+        if not _PROFILE.fullmatch(name) or len(name) > 80:
+            raise usage.Usage(f"'{columns.shown(name)}' is no profile's name: write one like acme-chat.small")
+        return ObjectRef(Kind.PROFILE, f"{name}@1")
     else:
         bare = name
     fault = name_fault(bare, MAX_INTERFACE_NAME if kind == "interface" else MAX_NAME)
@@ -70,22 +87,39 @@ def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def _files(look: offline.Look, ref: ObjectRef, of: str) -> dict[str, str]:
-    admission = look.admission
-    match ref.kind:
-        case Kind.BINDING:
-            known = [one.name for one in admission.in_force if one.kind is Kind.CONNECTOR]
-            return drafts.binding(ref.name, _chosen("--connector", of, known), admission)
-        case Kind.CONNECTOR:
-            versions = [str(one) for one in admission.contracts]
-            chosen = InterfaceRef.parse(_chosen("--implements", of, versions))
-            return drafts.connector(ref.name, chosen, admission)
-        case Kind.AGENT:
-            return drafts.agent(ref.name, admission)
-        case Kind.PROJECT:
-            return drafts.project(ref.name, admission)
-        case _:
-            return drafts.interface(InterfaceRef.parse(ref.name))
+def _files(look: offline.Look, ref: ObjectRef, options: Mapping[str, str]) -> dict[str, str]:
+    admission, name = look.admission, ref.name
+    make: Mapping[Kind, Callable[[], dict[str, str]]] = {
+        Kind.BINDING: lambda: _binding(name, options, admission),
+        Kind.CONNECTOR: lambda: _connector(name, options, admission),
+        Kind.AGENT: lambda: drafts.agent(name, admission),
+        Kind.PROJECT: lambda: drafts.project(name, admission),
+        Kind.CHAIN: lambda: draftkinds.chain(name),
+        Kind.POLICY: lambda: draftkinds.policy(name),
+        Kind.APPROVAL: lambda: draftkinds.policy(name),
+        Kind.PROFILE: lambda: _profile(name, options, admission),
+        Kind.INTERFACE: lambda: drafts.interface(InterfaceRef.parse(name)),
+    }
+    return make[ref.kind]()
+
+
+def _binding(name: str, options: Mapping[str, str], admission: Admission) -> dict[str, str]:
+    known = [one.name for one in admission.in_force if one.kind is Kind.CONNECTOR]
+    return drafts.binding(name, _chosen("--connector", options.get("--connector", ""), known), admission)
+
+
+def _connector(name: str, options: Mapping[str, str], admission: Admission) -> dict[str, str]:
+    versions = [str(one) for one in admission.contracts]
+    of = InterfaceRef.parse(_chosen("--implements", options.get("--implements", ""), versions))
+    runtime = _chosen("--runtime", options.get("--runtime", "python"), list(draftkinds.RUNTIMES))
+    if runtime == "python":
+        return drafts.connector(name, of, admission)
+    return draftkinds.connector(name, of, runtime, admission)
+
+
+def _profile(name: str, options: Mapping[str, str], admission: Admission) -> dict[str, str]:
+    like = _chosen("--like", options.get("--like", _LIKE), draftkinds.profiles(admission))
+    return draftkinds.profile(name.partition("@")[0], draftkinds.source(admission, like))
 
 
 def _chosen(option: str, word: str, known: list[str]) -> str:
@@ -138,18 +172,17 @@ def _say(settings: usage.Settings, look: offline.Look, ref: ObjectRef) -> None:
         sys.stderr.write(problems.text(found, look.admission.inventory, paint))
         sys.stderr.write(f"{ref} is not admitted before that is filled in.\n")
     elif not settings.quiet:
-        sys.stderr.write(f"{ref} is admitted as it stands. {_next(ref)}\n")
+        sys.stderr.write(f"{ref} is admitted as it stands. {_NEXT[ref.kind].format(name=ref.name)}\n")
 
 
-def _next(ref: ObjectRef) -> str:
-    match ref.kind:
-        case Kind.BINDING:
-            return f"Select it: handler rebind AGENT INTERFACE {ref.name}"
-        case Kind.AGENT:
-            return f"Give it a service: handler rebind {ref.name} INTERFACE BINDING"
-        case Kind.PROJECT:
-            return f'An agent joins with project = "{ref.name}".'
-        case Kind.CONNECTOR:
-            return f"Write main.py, then: handler new binding NAME --connector {ref.name}"
-        case _:
-            return f"Publish it once it is reviewed: handler lock add {ref.name}"
+_NEXT = {
+    Kind.BINDING: "Select it: handler rebind AGENT INTERFACE {name}",
+    Kind.AGENT: "Give it a service: handler rebind {name} INTERFACE BINDING",
+    Kind.PROJECT: 'An agent joins with project = "{name}".',
+    Kind.CONNECTOR: "Write its code, then: handler new binding NAME --connector {name}",
+    Kind.CHAIN: "Run it: handler chain run {name} --agent AGENT --text … -w",
+    Kind.POLICY: "It is in force as soon as the configuration is.",
+    Kind.APPROVAL: "It is in force as soon as the configuration is.",
+    Kind.PROFILE: 'A connector of runtime "dialect" names it: profiles = ["{name}"]',
+    Kind.INTERFACE: "Publish it once it is reviewed: handler lock add {name}",
+}

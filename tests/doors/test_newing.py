@@ -71,6 +71,42 @@ def test_a_new_object_is_admitted_as_it_stands(
     assert _files(config) == after
 
 
+_MORE = {
+    **{
+        f"connector mine-{runtime} --implements ocr/v1 --runtime {runtime}": [
+            f"connectors/mine-{runtime}/{file}" for file in ("connector.toml", *code)
+        ]
+        for runtime, code in {
+            "deno": ["main.ts"], "command": ["serve.py"], "mcp": ["server.py"], "remote": [], "image": [],
+        }.items()
+    },
+    "chain triage": ["chains/triage.toml"],
+    "policy egress": ["policies/egress.toml"],
+    "policy approval": ["policies/approval.toml"],
+    "profile acme-chat.small": ["profiles/acme-chat.small/1/profile.toml"],
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_chains_policies_profiles_and_every_runtime_are_admitted_as_they_stand(
+    world: World, config: Path
+) -> None:
+    for words, files in _MORE.items():
+        ran = world.handler("new", *words.split(), "-c", "config")
+        assert (ran.code, ran.out.split()) == (0, files), ran.err
+        assert "is admitted as it stands" in ran.err
+    assert world.handler("validate", "config").code == 0
+    assert world.handler("fmt", "--check", "-c", "config").code == 0
+    assert world.handler("chain", "vet", "-c", "config").out == ""
+    for code in ("connectors/mine-command/serve.py", "connectors/mine-mcp/server.py"):
+        compile((config / code).read_text(), code, "exec")
+    for runtime in ("attached", "dialect"):  # what only a person knows is left to fill in
+        words = ["connector", f"mine-{runtime}", "--implements", "ocr/v1", "--runtime", runtime]
+        ran = world.handler("new", *words, "-c", "config")
+        assert ran.code == 0
+        assert "is not admitted before that is filled in" in ran.err
+
+
 def test_what_only_a_person_knows_is_left_to_fill_in_and_said(world: World, config: Path) -> None:
     folder = config / "connectors/vendor"
     folder.mkdir(parents=True)
@@ -120,6 +156,13 @@ def test_an_agent_is_shown_what_it_could_use(world: World, config: Path) -> None
         (["nonsense", "x"], "is not a kind of object"),
         (["interface", "services"], "it is reserved"),
         (["interface", "services/v2"], "it is reserved"),
+        (["policy", "mine"], "a policy is egress or approval, not 'mine'"),
+        (["profile", "Acme"], "is no profile's name"),
+        (["profile", "acme", "--like", "local-chat.generik@1"], "did you mean 'local-chat.generic@1'?"),
+        (
+            ["connector", "x", "--implements", "ocr/v1", "--runtime", "ruby"],
+            "there are attached, ",
+        ),
         (["agent", "x", "--connector", "ocr-rapid"], "--connector says nothing about an agent"),
         (["binding", "x", "--implements", "ocr-rapid"], "--implements says nothing about a binding"),
         (
