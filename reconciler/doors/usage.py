@@ -56,6 +56,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("approve", "list|show ID|ID", "what a policy asks a person: before it leaves, or a chain calls"),
     ("receipts", "verify", "does the chain of what was decided to leave still hold?"),
     ("secret check", "[BINDING]", "can each secret be found now? never a value"),
+    ("completion", "bash|zsh|fish", "a script with which a shell completes commands, options and names"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),
     ("version", "", "the version"),
 )
@@ -118,6 +119,9 @@ _VALUES = {
     "--color": "color",
     "--timeout": "timeout_s",
 }
+
+
+SHARED = (*_FLAGS, *_VALUES)  # as they are written
 
 
 def settings(arguments: list[str]) -> tuple[Settings, list[str]]:
