@@ -21,6 +21,7 @@ from reconciler.doors import (
     profilecli,
     rollcli,
     sessioncli,
+    supportcli,
     usage,
 )
 
@@ -330,48 +331,7 @@ def _daemon_adopt(settings: usage.Settings) -> int:
     return controlling.adopt(settings)
 
 
-@handler.group("completion")
-def _completion() -> None:
-    """Print a script with which a shell completes commands, options and the names that there are.
-
-    \b
-      handler completion bash > ~/.local/share/bash-completion/completions/handler
-      handler completion zsh > ~/.zfunc/_handler
-      handler completion fish > ~/.config/fish/completions/handler.fish
-    """
-
-
-@_completion.command("bash")
-def _bash() -> int:
-    """For bash."""
-    from reconciler.doors import completing
-
-    return completing.script("bash")
-
-
-@_completion.command("zsh")
-def _zsh() -> int:
-    """For zsh."""
-    from reconciler.doors import completing
-
-    return completing.script("zsh")
-
-
-@_completion.command("fish")
-def _fish() -> int:
-    """For fish."""
-    from reconciler.doors import completing
-
-    return completing.script("fish")
-
-
-@_completion.command("words", hidden=True)
-@click.argument("line", nargs=-1)
-def _words(line: tuple[str, ...]) -> int:
-    """What may stand at a place of a line: the place, and the words."""
-    from reconciler.doors import completing
-
-    return completing.words(line, handler)
+_daemon.add_command(supportcli.install)
 
 
 @handler.command("doctor")
@@ -396,5 +356,6 @@ for _command in (
     *profilecli.COMMANDS,
     *openai_cli.COMMANDS,
     *probecli.COMMANDS,
+    *supportcli.COMMANDS,
 ):
     handler.add_command(_command)

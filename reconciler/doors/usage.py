@@ -52,11 +52,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("events", "[-w] [KIND/NAME]", "what the controller did and met"),
     ("session", "open|close|list|show", "sessions for a launcher of your own, and what was called in each"),
     ("jobs", "list|get|cancel|settle|prune", "attempts at effects; what nobody knows the outcome of"),
-    ("daemon", "run|status|stop|adopt", "the controller (handlerd is daemon run)"),
+    ("daemon", "run|status|stop|adopt|install", "the controller (handlerd is daemon run)"),
     ("approve", "list|show ID|ID", "what a policy asks a person: before it leaves, or a chain calls"),
     ("receipts", "verify", "does the chain of what was decided to leave still hold?"),
     ("secret check", "[BINDING]", "can each secret be found now? never a value"),
     ("completion", "bash|zsh|fish", "a script with which a shell completes commands, options and names"),
+    ("support-bundle", "", "what somebody who helps needs to see, in one archive, without what was said"),
     ("doctor", "", "what this machine offers, what is missing, how to mend it"),
     ("version", "", "the version"),
 )

@@ -71,15 +71,6 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     assert (told.stdout, told.stderr) == ("triage\n", "")
     line = (tmp_path / "bin/handler.asked").read_text().split()
     assert line == ["completion", "words", "--", "3", "handler", "chain", "run", "tri"]
-        "completion",
-        "words",
-        "--",
-        "3",
-        "handler",
-        "chain",
-        "run",
-        "tri",
-    ]
     for shell in ("zsh", "fish"):
         assert "handler completion words" in world.handler("completion", shell).out
         if found := shutil.which(shell):
