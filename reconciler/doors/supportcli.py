@@ -45,9 +45,11 @@ def _fish() -> int:
 @click.argument("line", nargs=-1)
 def _words(line: tuple[str, ...]) -> int:
     """What may stand at a place of a line: the place, and the words."""
-    from reconciler.doors import cli, completing
+    from reconciler.doors import completing
 
-    return completing.words(line, cli.handler)
+    root = click.get_current_context().find_root().command
+    assert isinstance(root, click.Group)  # noqa: S101 - handler itself
+    return completing.words(line, root)
 
 
 @click.command("support-bundle")

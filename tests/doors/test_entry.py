@@ -193,7 +193,7 @@ def test_version_says_the_version(world: World) -> None:
         (["reconcile", ""], "one word of the command is empty"),
         (["call", "t", "--binding"], "--binding needs a value"),
         (["session"], "'handler session' wants one of close, list, open, show"),
-        (["daemon"], "wants one of adopt, run, status, stop"),
+        (["daemon"], "wants one of adopt, install, run, status, stop"),
         (["lock"], "wants one of add"),
         (["lock", "add", "ocr"], "cannot read 'ocr' as an interface version"),
         (["session", "oepn", "x"], "oepn"),
