@@ -14,7 +14,8 @@ from reconciler.model.names import InterfaceRef
 from reconciler.model.problems import Problem, listed, quoted
 from reconciler.model.resources import Connector, SandboxNeeds
 
-BUILTIN = ("fs/v1",)  # what the product fulfils by itself
+BUILTIN = ("fs/v1", "shell/v1")  # what the product fulfils by itself
+_CONTAINED = {"shell/v1"}  # of these what runs programs, in a sandbox of its own for each
 _HANDS_OVER = ("python", "command")  # runtimes whose connectors can hand over more than was asked for
 
 
@@ -94,8 +95,9 @@ def what_is_builtin_is_there(view: View, connector: Resource[Connector]) -> Iter
     if connectors.runtime(connector) != "builtin":
         return
     spec = connector.spec
+    alone = set(spec.implements) != _CONTAINED
     for index, version in enumerate(spec.implements):
-        if version not in BUILTIN:
+        if version not in BUILTIN or (version in _CONTAINED and alone):
             words = Words(
                 f"the product itself does not have {version}",
                 f"runtime builtin is a part of the product, which has {listed(BUILTIN)}",
@@ -105,8 +107,8 @@ def what_is_builtin_is_there(view: View, connector: Resource[Connector]) -> Iter
     for key, used in (
         ("egress", spec.egress),
         ("secretSlots", spec.secret_slots),
-        ("settings", spec.settings),
-        ("sandbox", spec.sandbox != SandboxNeeds()),
+        ("settings", spec.settings if alone else False),
+        ("sandbox", alone and spec.sandbox != SandboxNeeds()),
     ):
         if used:
             words = Words(

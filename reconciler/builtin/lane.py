@@ -42,6 +42,7 @@ def _threads() -> ThreadPoolExecutor:
 class BuiltinLane:
     """One instance of a builtin connector. All methods are for the loop's own thread."""
 
+    is_contained = False  # whether what it does stands in a sandbox
     inbox: int = -1  # nothing is handed over: a builtin opens what lies in the scope by itself
     outbox: int = -1
 

@@ -8,10 +8,33 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.chains import shellbounds, webbounds
 from reconciler.chains.allowlists import NOWHERE
 
 _SIZES = frozenset({"_max_read_bytes", "_max_output_bytes"})
 _FOLDERS = frozenset({"_allowed_dir", "_denied_path_substrings"})
+
+
+def kept(
+    provider: str, tool: str, arguments: Mapping[str, Any], policies: Mapping[str, str]
+) -> Mapping[str, Any] | str:
+    """The arguments that a call may be made with, narrowed by its chain's bounds where the tool itself can
+    keep them; or why it may not be made.
+    """
+    if provider == "shell":
+        arguments = shellbounds.modern(arguments)
+    keys = _KEYS.get(provider)
+    for key in policies:
+        if keys is not None and key not in keys:
+            return f"the chain bounds {provider} by {key!r}, which cannot be kept here"
+    if provider == "shell" and policies:
+        return shellbounds.kept(arguments, policies)
+    if provider == "http":
+        return webbounds.kept(tool, arguments, policies)
+    return arguments if keys is not None else refusal(provider, arguments, policies) or arguments
+
+
+_KEYS = {"shell": shellbounds.KEYS, "http": webbounds.KEYS}
 
 
 def refusal(provider: str, arguments: Mapping[str, Any], policies: Mapping[str, str]) -> str | None:

@@ -48,7 +48,7 @@ def modern_rules(rules: Iterable[Rule]) -> list[tuple[int, Rule]]:
         found.append((number, replace(one, provider=owner)))
         for name in owners:
             if one.tool and not one.tool.startswith(f"{name}_"):
-                found.append((number, replace(one, provider=owner, tool=f"{name}_{one.tool}")))
+                found.append((number, replace(one, provider=owner, tool=_leaf(name, one.tool))))
     return found
 
 
@@ -87,7 +87,16 @@ def of_provider(owner: str, name: str, tools: Mapping[str, ToolFace]) -> ToolFac
 
 def _prefixed(owner: str, leaf: str, tools: Mapping[str, ToolFace]) -> ToolFace | None:
     """An interface's tool by the word without its prefix: ``fs`` and ``read_file`` mean ``fs_read_file``."""
-    return tools.get(f"{owner}.{owner.replace('-', '_')}_{leaf}")
+    return tools.get(f"{owner}.{_leaf(owner, leaf)}")
+
+
+def _leaf(owner: str, leaf: str) -> str:
+    """The whole name of a tool of ``owner`` by its word in the format's other engines."""
+    if owner == "shell" and leaf in ("local_shell", "shell"):
+        return "shell_run"
+    if owner == "http":
+        leaf = leaf.removeprefix("web_")
+    return f"{owner.replace('-', '_')}_{leaf}"
 
 
 def aliases(names: Iterable[str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ import anyio
 import anyio.abc
 
 from reconciler import __version__
+from reconciler.builtin.shell import Grounds
 from reconciler.control import asked, folders, lock, looking, processes, rpc, speakers, withholding
 from reconciler.control.adding import AddingDispatcher
 from reconciler.control.admitted import Admitted
@@ -249,7 +250,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     news.policing = leaving.policing = _policing(place, journal, effects)
     _police(news, leaving, dispatcher, withdrawn)
     _speak(news, speakers.joined(leaving, effects, supervisor, news.policing, truths=news.truths), withdrawn)
-    dispatcher.within.dialects = news.dialects
+    dispatcher.within.join(news.dialects, Grounds(*supervisor.grounds))
     news.keeper = doorkeeper = Doorkeeper(place.run, router, sessions, table=news.table, now=time.time)
     looker = Looker(place, Admitted(place.state / "admitted"))
     board, retained = Board(place.state / "status", time.time), Retained(place.state / "retained.json")

@@ -24,6 +24,7 @@ import anyio
 
 from reconciler.admission import absent
 from reconciler.admission.admit import Admission
+from reconciler.builtin.shell import Grounds
 from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
 from reconciler.control import caserun, looking, proving, speakers, troubles
@@ -202,7 +203,8 @@ class Bench:
 
     async def walls(self) -> dict[str, str]:
         """Which walls stand around it. Raises ``walls.SandboxUnavailable``."""
-        if isinstance(self._rooms.dispatcher.lane(self.name), InnerLane):
+        lane = self._rooms.dispatcher.lane(self.name)
+        if isinstance(lane, InnerLane) and not getattr(lane, "is_contained", False):
             return {"sandbox": "none"}
         return dict((await self._rooms.supervisor.walls()).standing)
 
@@ -326,7 +328,8 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             kill = troubles.killing(lambda one: seen.pid if (seen := supervisor.seen(one)) else None)
             meddler = Meddler(supervisor, kill, _longest(exam))
             dispatcher = AddingDispatcher(meddler, recipe=lambda name: exam.recipe, ours=supervisor.ours)
-            dispatcher.within.dialects, leaving.serves = dialects, dispatcher.serves
+            dispatcher.within.join(dialects, Grounds(*supervisor.grounds))
+            leaving.serves = dispatcher.serves
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
             router.keep_effects(kept.effects)
             router.keep_jobs(kept.jobs(supervisor, dialects))
@@ -334,8 +337,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             name = await supervisor.declare(exam.recipe, exam.code)
             while (seen := supervisor.seen(name)) is not None and seen.phase == "building":
                 await stirred.next()
-            rooms = _Rooms(folders, supervisor, dispatcher, runner, meddler, stirred)
-            yield Bench(rooms, name, records)
+            yield Bench(_Rooms(folders, supervisor, dispatcher, runner, meddler, stirred), name, records)
             await meddler.drop()
         finally:
             dialects.close()

@@ -53,9 +53,10 @@ async def called(ask: AskTool, router: Router, pinned: Pinned, table: RouteTable
     """Make a call. Its result is JSON, as its interface has it."""
     if not _is_granted(ask, table.agents.get(pinned.routes.agent)):
         return ToolFailed("refused", "this is not granted any more")
-    if (why := bounds.refusal(ask.provider, ask.arguments, ask.policies)) is not None:
-        return ToolFailed("refused", why)
-    said = await router.call(pinned, Ask(ask.provider, ask.tool, ask.arguments, f"run:{ask.id}"))
+    arguments = bounds.kept(ask.provider, ask.tool, ask.arguments, ask.policies)
+    if isinstance(arguments, str):
+        return ToolFailed("refused", arguments)
+    said = await router.call(pinned, Ask(ask.provider, ask.tool, arguments, f"run:{ask.id}"))
     if said.code != "ok":
         return ToolFailed(said.code, said.message)
     if ask.policies and bounds.too_large(len(orjson.dumps(said.structured)), ask.policies):

@@ -9,7 +9,7 @@ refused before anything starts, and where the sandbox cannot be built nothing ru
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,11 +18,10 @@ from reconciler.doors import client, unserved, usage
 from reconciler.doors.attempts import Attempts
 from reconciler.egress.proxy import Proxy
 from reconciler.model.hosts import Allow
-from reconciler.runtime import agentbox, agenthost, agentrun, host, netns, seccomp
+from reconciler.runtime import agentbox, agenthost, agentrun, host, netns, scoped, seccomp
 from reconciler.runtime.agentbox import Box, Mount, Start
 
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
-_NEVER = ("/", "/proc", "/sys", "/dev", "/run", "/etc", "/home", "/root", "/var")
 _IDENTITY = "etc"  # the folder below the session's own; it also keeps that one while a controller restarts
 _HARNESS = "harness"
 _POST_S = 2.0
@@ -39,18 +38,6 @@ class Wish:
 
     read: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Scope:
-    """The agent's folders as they are mounted, and what each must be when it is."""
-
-    mounts: list[Mount] = field(default_factory=list)
-    seen: list[tuple[str, int, int]] = field(default_factory=list)
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        return tuple(path for mount in self.mounts for path in (mount.inside, mount.outside))
 
 
 def run(
@@ -108,7 +95,7 @@ def _listed(opened: Mapping[str, object]) -> tuple[str, ...]:
 
 def _box(
     wish: Wish, opened: Mapping[str, object], start: tuple[str, Mapping[str, str]], *, egress: Sequence[str]
-) -> tuple[Box, _Scope, str]:
+) -> tuple[Box, scoped.Shown, str]:
     """The box, the scope in it, and the absolute path of the program."""
     home = _home()
     _, state, run_folder = folders.places(str(opened["config"]))
@@ -159,27 +146,13 @@ def _home() -> str:
     return home if home.count("/") and home not in {"/", "/usr", "/tmp"} else "/home/agent"  # noqa: S108
 
 
-def _scope(given: object, home: str) -> _Scope:
-    """The folders of a scope, each opened without following a link that a program could have made."""
-    scope = _Scope()
-    writable: list[str] = []
-    for one in given if isinstance(given, list) else []:
-        path, access = str(one["path"]).rstrip("/") or "/", str(one["access"])
-        try:
-            real, device, inode = agenthost.real_folder(path)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise Unboxed(f"the folder {path} of the scope cannot be shown: {why}") from None
-        if real in _NEVER or agenthost.within(home, (path, real)):
-            raise Unboxed(f"the scope holds {path}: with all of it a sandbox is none; list folders inside it")
-        if real != path and agenthost.within(os.path.dirname(path), writable):
-            raise Unboxed(f"{path} is a link that a program with this scope can change: list {real} instead")
-        if access != "read":
-            writable += [path, real]
-        for inside in dict.fromkeys((path, real)):
-            scope.mounts.append(Mount(real, inside, writable=access != "read"))
-            scope.seen.append((inside, device, inode))
-    return scope
+def _scope(given: object, home: str) -> scoped.Shown:
+    """The folders of a scope; a plain entry is writable inside, since nothing there could only make files."""
+    folders = [(str(one["path"]), str(one["access"])) for one in given] if isinstance(given, list) else []
+    try:
+        return scoped.shown(folders, home, writable=("create", "write"))
+    except scoped.Unshown as fault:
+        raise Unboxed(str(fault)) from None
 
 
 def _readable(word: str, home: str, ours: Iterable[str]) -> Mount:
@@ -188,7 +161,7 @@ def _readable(word: str, home: str, ours: Iterable[str]) -> Mount:
     real = os.path.realpath(path)
     if not os.path.exists(real):
         raise Unboxed(f"--ro {word}: there is no such file or folder")
-    if real in _NEVER or agenthost.within(home, (real,)):
+    if real in scoped.NEVER or agenthost.within(home, (real,)):
         raise Unboxed(
             f"--ro {word}: that would show all of a home or of the system; name what is needed in it"
         )
@@ -230,7 +203,7 @@ def _kept(words: Iterable[str]) -> dict[str, str]:
     return kept
 
 
-def _cwd(scope: _Scope, visible: Sequence[str], home: str) -> str:
+def _cwd(scope: scoped.Shown, visible: Sequence[str], home: str) -> str:
     here = os.path.realpath(".")
     if agenthost.within(here, visible):
         return here

@@ -128,6 +128,11 @@ class Supervisor:
         )
         self._quiet = replace(self._shop, event=lambda _: None, stirred=lambda _: None)
 
+    @property
+    def grounds(self) -> tuple[Limits, tuple[str, ...]]:
+        """The bounds of all that this controller starts, and its own folders, which no sandbox shows."""
+        return self._limits, tuple(map(str, self._shop.ours))
+
     async def declare(self, recipe: Recipe, code: Pinned | None, *, aside: bool = False) -> InstanceName:
         """Pin an instance's code and begin to install what it needs; nothing starts before a call.
 

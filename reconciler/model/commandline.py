@@ -1,0 +1,60 @@
+"""A command line as a list of words: quotes and backslashes as a shell reads them, and no shell.
+
+Nothing is expanded: ``$HOME``, ``*`` and ``~`` stay as they are written. What only a shell could do (``|``,
+``>``, ``;``, a substitution) is refused where it stands outside of quotes, since a program that got it
+as a word would do something else than was meant.
+"""
+
+_BLANK = " \t\n"
+_OF_A_SHELL = "|&;<>()`"
+_ESCAPED = '"\\$`\n'  # what a backslash keeps plain within double quotes
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words, at least one. ValueError, as a clause, for what is blank, not closed, or a shell's."""
+    found: list[str] = []
+    word: str | None = None
+    at = 0
+    while at < len(text):
+        sign = text[at]
+        if sign in _BLANK:
+            if word is not None:
+                found.append(word)
+            word = None
+            at += 1
+        elif sign in "'\"":
+            part, at = _quoted(text, at)
+            word = (word or "") + part
+        elif sign == "\\":
+            if at + 1 == len(text):
+                raise ValueError("it ends with a backslash")
+            word = (word or "") + text[at + 1].strip("\n")
+            at += 2
+        elif sign in _OF_A_SHELL or text.startswith("$(", at):
+            raise ValueError(f"there is no shell, so {sign!r} means nothing: run one program, or quote it")
+        else:
+            word = (word or "") + sign
+            at += 1
+    if word is not None:
+        found.append(word)
+    if not found or not found[0]:
+        raise ValueError("it names no program")
+    return tuple(found)
+
+
+def _quoted(text: str, at: int) -> tuple[str, int]:
+    """What stands between quotes, and where it goes on behind them."""
+    quote = text[at]
+    part: list[str] = []
+    at += 1
+    while at < len(text):
+        sign = text[at]
+        if sign == quote:
+            return "".join(part), at + 1
+        if quote == '"' and sign == "\\" and text[at + 1 : at + 2] in tuple(_ESCAPED):
+            part.append(text[at + 1].strip("\n"))
+            at += 2
+            continue
+        part.append(sign)
+        at += 1
+    raise ValueError("a quote is not closed")
