@@ -7,6 +7,7 @@ alone. Never on a network's file system: SQLite's locks do not hold there.
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -134,6 +135,10 @@ class SqliteStore:
 
 
 def _opened(path: Path, *, only_read: bool) -> sqlite3.Connection:
+    for one in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(one.lstat().st_mode):  # to open a pipe waits for ever
+                raise OSError(f"{one.name} is no file of its own")
     if only_read:
         base = sqlite3.connect(
             f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None, check_same_thread=False

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -43,6 +43,8 @@ from reconciler.model.settings import Config
 
 _LOG = logging.getLogger("handler.effects")
 _PATIENCE_S = 5.0  # an agent waits so long for its call's end to be written down
+_PATIENT = 0.9  # of a call's own time it waits for the same one's end
+_LOOK_S = 1.0  # between two looks at one that another controller has
 _AGAIN_S = 5.0  # between two tries to write what could not be written
 _COUNT_S = 0.5  # after a change, before the counts of the status are drawn
 _CHECK = "check/"  # begins the names of those whose calls are cases of a suite
@@ -72,6 +74,7 @@ class LedgerEffects:
         self._opening: asyncio.Task[Writing] | None = None
         self._writing: Writing | None = None
         self._open: dict[str, Attempt] = {}  # begun and not settled, as the ledger has them
+        self._waiting: dict[str, list[Callable[[], None]]] = {}  # who waits for an attempt's end, by its id
         self._unwritten: dict[str, tuple[Attempt, Ending]] = {}
         self._counting: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()  # nothing is under way
@@ -197,16 +200,19 @@ class LedgerEffects:
         else:
             self._begin(writing, intent, heard)
 
-    def _begin(self, writing: Writing, intent: Intent, heard: Heard) -> None:
+    def _begin(self, writing: Writing, intent: Intent, heard: Heard, until: float = 0.0) -> None:
         new = attempt_of(intent, self.holder, self.now())
+        until = until or asyncio.get_running_loop().time() + _PATIENT * intent.timeout_s
 
-        def kept(outcome: "Attempt | Begun | Known | Refusal | Exception") -> None:
+        def kept(outcome: "Attempt | _UnderWay | Known | Refusal | Exception") -> None:
             if isinstance(outcome, Attempt):
                 self._open[outcome.id] = outcome
                 self._quiet.clear()
                 writing.hold(outcome, lambda: _LOG.error("attempt %s was taken over", outcome.id))
                 self._count_soon(writing)
                 heard(Begun(outcome.id))
+            elif isinstance(outcome, _UnderWay):
+                self._wait(outcome, lambda: self._begin(writing, intent, heard, until), heard, until)
             elif isinstance(outcome, Exception):
                 heard(_refusal(outcome))
             else:
@@ -214,6 +220,24 @@ class LedgerEffects:
 
         guards = intent.tool.effect != "local"
         writing.later(lambda ledger: _prepared(ledger, new, self.now(), guards=guards), kept)
+
+    def _wait(self, one: "_UnderWay", again: Callable[[], None], heard: Heard, until: float) -> None:
+        """The same wish is under way by another call: ask again when that has ended, here or elsewhere."""
+        loop = asyncio.get_running_loop()
+        left_s = until - loop.time()
+        if left_s <= 0:
+            heard(Refusal(UNKNOWN, f"the same call is under way, as attempt {one.attempt}"))
+            return
+        waiting = self._waiting.setdefault(one.attempt, [])
+
+        def look() -> None:
+            timer.cancel()
+            if look in waiting:
+                waiting.remove(look)
+                again()
+
+        timer = loop.call_later(min(_LOOK_S, left_s), look)
+        waiting.append(look)
 
     def settle(self, attempt: str, ending: Ending, heard: Callable[[], None]) -> None:
         """Keep how a call ended; whoever waits hears of it in some seconds, written or not."""
@@ -247,6 +271,8 @@ class LedgerEffects:
                 self._unwritten[one.id] = (one, ending)
             self._count_soon(writing)
             written()
+            for look in list(self._waiting.pop(one.id, ())):
+                look()
 
         writing.later(lambda ledger: _ended(ledger, one, ending, self.now()), kept)
 
@@ -326,7 +352,16 @@ def _digest(intent: Intent) -> str:
         return identities.input_digest(intent.tool.name, {"": text}, files)
 
 
-def _prepared(ledger: Ledger, new: Attempt, now: float, *, guards: bool) -> Attempt | Known | Refusal:
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """The same wish was made by another call, which has not ended."""
+
+    attempt: str
+
+
+def _prepared(
+    ledger: Ledger, new: Attempt, now: float, *, guards: bool
+) -> "Attempt | _UnderWay | Known | Refusal":
     """A row for the call, about to be sent; or what is known of the same call. Runs in the ledger's thread.
 
     What a local effect did can be looked at where it is: after one that got lost, the same may be asked anew.
@@ -348,8 +383,10 @@ def _again(new: Attempt, before: Attempt) -> Attempt:
     return replace(new, generation=before.generation + 1)
 
 
-def _known(ledger: Ledger, found: Prepared) -> Known | Refusal:
+def _known(ledger: Ledger, found: Prepared) -> _UnderWay | Known | Refusal:
     one = found.attempt
+    if one.state in (State.PREPARED, State.SUBMITTING):
+        return _UnderWay(one.id)
     if one.state is State.SUCCEEDED and one.ended.result_ref:
         try:
             return Known(one.id, "ok", ledger.papers.read("results", one.ended.result_ref))

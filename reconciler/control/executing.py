@@ -234,13 +234,15 @@ class Executor:
         return Absent("no process of it is there")
 
     async def cancel(self, one: Attempt) -> Ack:
-        """End every process of it."""
+        """End every process of it; too late once it has answered."""
         run = self._runs.get(_unit(one))
-        if run is not None and run.reply is None:
+        if run is None:
+            return "proved"
+        if run.reply is None:
             run.is_cancelled = True
             run.told.set()
-            await run.ended.wait()
-        return "proved"
+        await run.ended.wait()
+        return "proved" if run.is_cancelled else "refused"
 
     async def fetch(self, one: Attempt) -> Iterable[bytes] | Expired | Unclear:
         """The answer and its files, which no process can change any more."""

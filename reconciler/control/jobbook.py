@@ -100,6 +100,14 @@ def cancel(ledger: Ledger, text: str, by: str, now: float) -> Attempt:
     one = wanted(ledger, text)
     if one.is_over:
         raise ForbiddenError(f"it is over: {one.state}")
+    if one.kind == "call" and one.state is State.INDETERMINATE:
+        raise ForbiddenError(
+            "it was a call, and nobody can be asked: 'handler jobs settle' says what became of it"
+        )
+    if one.kind == "call" and one.state is not State.PREPARED:
+        raise ForbiddenError(
+            "it is a call, no job: its connector has it, and it ends with its answer or its time"
+        )
     return ledger.ask_cancel(one.id, by, now)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.records import Attempt, State
+from reconciler.control import effects
 from reconciler.control.effects import LedgerEffects
 from reconciler.model.calls import Refusal
 from reconciler.model.contract import Contract, compiled
@@ -143,6 +144,41 @@ def test_a_request_key_is_one_wish_for_good(tmp_path: Path) -> None:
     played(tmp_path, first)
     played(tmp_path, later)
     assert len(rows(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("ending", [DONE, LOST, NOTHING])
+def test_the_same_key_of_another_session_waits_for_the_end_of_the_first(
+    tmp_path: Path, ending: Ending
+) -> None:
+    async def play(desk: Desk) -> None:
+        first = await desk.begin(text="x", request_key="k")
+        others = [asyncio.create_task(desk.begin(f"s{n}", text="x", request_key="k")) for n in (2, 3)]
+        await asyncio.sleep(0.2)
+        assert not any(one.done() for one in others)
+        await desk.settle(first, ending)
+        if ending is NOTHING:  # so one of them does it, and the other waits for that
+            done, (last,) = await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+            await desk.settle(done.pop().result(), DONE)
+            others = [last]
+        told = await asyncio.gather(*others)
+        assert [one.code for one in told] == ["ok" if ending is not LOST else "outcome_unknown"] * len(others)
+
+    played(tmp_path, play)
+    assert sum(one.state is State.SUCCEEDED for one in rows(tmp_path)) == (ending is not LOST)
+
+
+def test_who_waits_for_the_same_key_too_long_reads_that_it_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effects, "_PATIENT", 0.001)
+
+    async def play(desk: Desk) -> None:
+        await desk.begin(text="x", request_key="k")
+        told = await desk.begin("s2", text="x", request_key="k")
+        assert isinstance(told, Refusal)
+        assert (told.code, "under way" in told.diagnostic) == ("outcome_unknown", True)
+
+    played(tmp_path, play)
 
 
 def test_what_a_dead_controller_left_is_unknown_at_once(tmp_path: Path) -> None:

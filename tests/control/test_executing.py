@@ -59,3 +59,22 @@ def test_a_job_that_was_settled_while_it_ran_is_forgotten_when_it_ends() -> None
         assert not made._runs
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("reply", "ack"), [(Refusal("blocked"), "refused"), (None, "proved")])
+def test_a_wish_to_stop_is_proved_only_where_it_ended_the_job_and_once_it_has(
+    reply: Refusal | None, ack: str
+) -> None:
+    async def main() -> None:
+        made, run = ended(Refusal("blocked"))
+        run.reply = reply
+        run.ended.clear()
+        asked = asyncio.create_task(made.cancel(PAID))
+        await asyncio.sleep(0.05)
+        assert not asked.done()
+        assert run.told.is_set() is (reply is None)
+        run.ended.set()
+        assert await asked == ack
+        assert await Executor(None, lambda name: None, None).cancel(PAID) == "proved"  # type: ignore[arg-type]
+
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """Attempts as a person sees them: listed beside a controller, stopped, settled, let go."""
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -91,13 +92,48 @@ def test_a_person_settles_what_is_unknown_and_only_that(world: World) -> None:
     assert "succeeded" in world.handler("jobs", "list", "--all").out
 
 
+def test_a_row_that_cannot_be_read_is_named_and_an_agents_handle_is_shown(world: World) -> None:
+    lost, waiting = _kept(world, ids=("01a22e11-a33b-786f-b3a0-81994925e2e2", "01a22e12-0000-786f-b3a0-8199"))
+    ledger = Ledger.at(world.state)
+    job = ledger.prepare(new(7, id="01a22e13-0000-786f-b3a0-8199", kind="job", grade="wire"), PAST).attempt
+    ledger.store.change("UPDATE attempt SET provider = '?' WHERE id = :id", {"id": waiting.id})
+    ledger.close()
+    told = world.handler("jobs", "list", "-o", "wide")
+    assert f"1 row of the ledger cannot be read: {waiting.id}" in told.err
+    assert job.handle in told.out
+    assert f"Handle  {job.handle}" in world.handler("jobs", "get", job.handle[:9]).out.replace("   ", " ")
+    assert lost.handle not in told.out
+    said = json.loads(world.handler("jobs", "list", "-o", "json").out)
+    assert said["unreadable"] == [waiting.id]
+    got = world.handler("jobs", "get", waiting.id)
+    assert (got.code, "cannot be read" in got.err) == (1, True)
+
+
+def test_a_ledger_that_is_no_file_is_said_and_nothing_hangs(world: World) -> None:
+    world.state.mkdir(mode=0o700, exist_ok=True)
+    os.mkfifo(world.state / "ledger.db")
+    for words in (("list",), ("get", "ab"), ("cancel", "ab"), ("prune",)):
+        told = world.handler("jobs", *words)
+        assert (told.code, "is no file of its own" in told.err) == (1, True), words
+
+
 def test_what_was_not_sent_is_cancelled_at_once(world: World) -> None:
     lost, waiting = _kept(world, ids=("01a22e11-a33b-786f-b3a0-81994925e2e2", "01a22e12-0000-786f-b3a0-8199"))
     told = world.handler("jobs", "cancel", waiting.id)
     assert (told.code, "nothing was sent" in told.err) == (0, True)
     assert world.handler("jobs", "cancel", waiting.id).code == 1
-    kept = world.handler("jobs", "cancel", lost.id)
+    refused = world.handler("jobs", "cancel", lost.id)
+    assert (refused.code, "handler jobs settle" in refused.err) == (1, True)
+    ledger = Ledger.at(world.state)
+    job = ledger.prepare(new(7, id="01a22e13-0000-786f-b3a0-8199", kind="job", grade="wire"), PAST).attempt
+    call = ledger.prepare(new(8, id="01a22e14-0000-786f-b3a0-8199"), PAST).attempt
+    for one in (job, call):
+        ledger.apply(one, PAST, Submit())
+    ledger.close()
+    kept = world.handler("jobs", "cancel", job.id)
     assert (kept.code, "the wish is kept" in kept.err) == (0, True)
+    running = world.handler("jobs", "cancel", call.id)
+    assert (running.code, "it is a call, no job" in running.err) == (1, True)
 
 
 def test_an_id_that_begins_several_is_not_guessed_at(world: World) -> None:
