@@ -25,6 +25,7 @@ from reconciler.control.sending import MaybeSent, NotSent
 from reconciler.control.shaping import Boxes, UnshapedError
 from reconciler.control.spoken import Mapped, NotSpokenError
 from reconciler.control.transmitting import Barred, Leave, Outside, Speaker
+from reconciler.control.vectors import UnfitFileError
 from reconciler.drivers import roll
 from reconciler.drivers.asking import Call, Unsealable
 from reconciler.egress.permits import Permit
@@ -41,6 +42,7 @@ from reconciler.model.turns import ModelTurn, Turn
 
 _LOG = logging.getLogger("handler.dialects")
 _LONGEST_S = 3600.0  # the router's own deadline cancels a call long before
+_ENDS = (NotSpokenError, Unsealable, UnshapedError, UnfitFileError, NotSent, MaybeSent, OSError)
 _CODES: Mapping[Fault, str] = {"invalid_input": "invalid_input"}
 
 
@@ -223,7 +225,7 @@ class DialectLane:
         call.speaker = speaker
         try:
             return await self._spoken(call, speaker, mapped, (tool, arguments))
-        except (NotSpokenError, Unsealable, UnshapedError, NotSent, MaybeSent, OSError) as fault:
+        except _ENDS as fault:
             speaker.heard(tool, fault)
             return _told(fault, sent=call.permit is not None)
 
@@ -349,7 +351,7 @@ def _told(fault: Exception, *, sent: bool) -> Refusal:
     """What ended a call on its way, as a reply; ``sent``: something of it may have left before."""
     proof: NoEffect = "" if sent else "unsent"
     match fault:
-        case NotSpokenError():
+        case NotSpokenError() | UnfitFileError():
             return Refusal(fault.code, str(fault), no_effect=proof)
         case Unsealable():
             return Refusal("refused", f"fact={fault.fact}", no_effect=proof)

@@ -16,6 +16,7 @@ from typing import Any
 import jmespath
 from jmespath import exceptions, functions
 
+from reconciler.control import vectors
 from reconciler.model.outcome import Media
 
 _USUAL = {  # other names of what profiles list
@@ -41,7 +42,7 @@ class Boxes:
 
 def fields(expression: str, arguments: Mapping[str, Any], boxes: Boxes) -> dict[str, Any]:
     """The provider's fields of one call: nulls are left out. Parts are ``Media``, to be taken out by
-    ``parted``. Raises UnshapedError, OSError.
+    ``parted``. Raises UnshapedError, UnfitFileError, OSError.
     """
     shaped = _run(expression, dict(arguments), boxes) if expression else dict(arguments)
     if not isinstance(shaped, dict):
@@ -151,6 +152,22 @@ class _Own(functions.Functions):  # type: ignore[misc]
             for one in segments
         ]
         return "\n".join(("WEBVTT\n", *pieces))
+
+    @functions.signature({"types": ["object"]}, {"types": ["number"]})  # type: ignore[untyped-decorator]
+    def _func_lines(self, given: Mapping[str, Any], most: float) -> list[str]:
+        return [text for _, text in vectors.lines(read(self._boxes.inbox, given), int(most))]
+
+    @functions.signature({"types": ["object"]}, {"types": ["array"]})  # type: ignore[untyped-decorator]
+    def _func_vector_lines(self, given: Mapping[str, Any], found: Sequence[vectors.Vector]) -> str:
+        return vectors.written(vectors.lines(read(self._boxes.inbox, given), len(found)), found)
+
+    @functions.signature({"types": ["array"]})  # type: ignore[untyped-decorator]
+    def _func_nearest(self, found: Sequence[vectors.Vector]) -> list[dict[str, Any]]:
+        return vectors.nearest(found)
+
+    @functions.signature({"types": ["array"]})  # type: ignore[untyped-decorator]
+    def _func_unit(self, found: Sequence[vectors.Vector]) -> list[list[float]]:
+        return [vectors.unit(one) for one in found]
 
     def _bytes(self, what: Mapping[str, Any]) -> Media:
         number = what.get("media")

@@ -25,11 +25,13 @@ image-gen = "pictures"
 tts = "voice"
 transcribe = "words"
 video-gen = "films"
+embed = "vectors"
 """
 OURS = {
     "pictures": ("image-openai", "openai-images.gpt-image-2"),
     "voice": ("tts-openai", "openai-speech.gpt-4o-mini-tts"),
     "words": ("transcribe-openai", "openai-audio.whisper-1"),
+    "vectors": ("embed-openai", "openai-embeddings.text-embedding-3"),
 }
 
 
@@ -125,6 +127,30 @@ def test_sounds_become_words_and_words_sounds(place: House, far: Vendor) -> None
     assert (name, data) == ("a.wav", vendors.WAV)
     called(place, "transcribe_audio_to_file", path="a.wav", output="a.vtt")
     assert (place.inbox / "a.vtt").read_text().startswith("WEBVTT\n")
+
+
+def test_texts_are_compared_and_the_lines_of_a_file_become_vectors(place: House, far: Vendor) -> None:
+    far.received.clear()
+    ranked = called(place, "embed_compare", query="abcd", texts=["a", "abcde"])["ranking"]
+    assert [one["index"] for one in ranked] == [1, 0]
+    found = called(place, "embed_texts", texts=["abc"], kind="query")
+    assert found == {"vectors": [[0.986394, 0.164399]], "dimensions": 2}
+    (place.inbox / "texts.txt").write_text("one\n\nthree\n")
+    asked = {"path": "texts.txt", "kind": "document"}
+    assert called(place, "embed_lines", **asked, output="v.jsonl") == {"lines": 2, "dimensions": 2}
+    rows = [json.loads(line) for line in (place.inbox / "v.jsonl").read_text().splitlines()]
+    assert [one["line"] for one in rows] == [1, 3]
+    sent = [one.fields["input"] for one in far.received]
+    assert sent == [["abcd", "a", "abcde"], ["abc"], ["one", "three"]]
+    assert {(one.fields["dimensions"], one.fields["model"]) for one in far.received} == {
+        (512, "text-embedding-3-small")
+    }
+    (place.inbox / "texts.txt").write_text("x\n" * 2049)
+    assert called(place, "embed_lines", **asked, output="w.jsonl")["error"] == "too_large"
+    (place.inbox / "texts.txt").write_bytes(b"\xff")
+    assert called(place, "embed_lines", **asked, output="w.jsonl")["error"] == "unsupported_format"
+    assert len(far.received) == 3
+    assert not (place.inbox / "w.jsonl").exists()
 
 
 def test_a_film_is_made_while_the_controller_is_killed_and_comes_to_whoever_asks(
