@@ -65,6 +65,7 @@ class Evidence:
                 "interface": case.interface, "agent": case.agent, "session": told.session,
                 "origin": case.origin, "class": case.class_name, "bytes": case.size, "grade": case.grade,
                 "wire": receipts.shown(self._book.key, "wire", told.digest),
+                **({"reason": told.ruled.reason} if verdict == "deny" and approval is None else {}),
                 **({"approval": approval.id, "by": approval.by} if approval else {}),
             }
         )  # fmt: skip

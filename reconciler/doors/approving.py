@@ -17,6 +17,7 @@ from reconciler.doors import client, columns, usage
 _HEAD = ["ID", "STATE", "AGENT", "INTERFACE", "TO", "CLASS", "BYTES", "RULE", "LEFT"]
 _ABOUT = ("agent", "interface", "origin", "class", "bytes", "rule")
 _COLOURS = {"waiting": "yellow", "denied": "red", "expired": "red"}
+_RECEIPT = ("at", "verdict", "rule", "agent", "interface", "origin", "class", "bytes", "reason")
 
 
 def listing(settings: usage.Settings) -> int:
@@ -82,6 +83,36 @@ def verify(settings: usage.Settings) -> int:
         more = f", from number {chain.begins} on" if chain.begins > 1 else ""
         sys.stdout.write(f"{chain.lines} receipts hold{more}.\n" if chain.lines else "There is no receipt.\n")
     return 0 if broken is None else 1
+
+
+def receipt_list(settings: usage.Settings, count: int, *, denied: bool) -> int:
+    """Show the last receipts; 0. A line that is none is passed over: ``verify`` names it."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(Path(_state(settings), receipts.FOLDER).glob("????-??-??.jsonl"), reverse=True):
+        if len(found) >= count or path.is_symlink() or not path.is_file():
+            continue
+        for line in reversed(path.read_bytes().splitlines()):
+            one = _receipt(line)
+            if one is not None and len(found) < count and (one.get("verdict") == "deny" or not denied):
+                found.append(one)
+    found.reverse()
+    if settings.output == "json":
+        sys.stdout.write("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in found))
+    elif found:
+        paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
+        rows = [[columns.shown(one.get(key, "")) or "-" for key in _RECEIPT] for one in found]
+        sys.stdout.write(columns.table([[key.upper() for key in _RECEIPT], *rows], paint))
+    elif not settings.quiet:
+        sys.stderr.write("Nothing was denied.\n" if denied else "There is no receipt.\n")
+    return 0
+
+
+def _receipt(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _told(value: object) -> str:

@@ -173,6 +173,7 @@ def _line(event: Mapping[str, Any]) -> str:
         "tool_call_pending": f"calls {tool}",
         "tool_call": f"{tool} answered {error}" if error else "",
         "model_call": f"{event.get('model_name') or 'a model'}: {error}" if error else "",
+        "hitl_decision": f"{tool} is denied by {_rule(event)}" if event.get("hitl_action") == "deny" else "",
         "approval_requested": f"{tool} waits for a person",
         "approval_answered": f"{tool}: {event.get('verdict')}" + (f" by {by}" if by else ""),
         "print": str(event.get("content", "")),
@@ -182,6 +183,12 @@ def _line(event: Mapping[str, Any]) -> str:
 
 
 # words
+
+
+def _rule(event: Mapping[str, Any]) -> str:
+    """Which rule of the policy of approvals spoke, as its problems name it."""
+    number = event.get("hitl_matched_rule")
+    return "the policy of approvals" if number is None else f"rules[{number}] of the policy of approvals"
 
 
 def _input(words: Mapping[str, Any]) -> object:

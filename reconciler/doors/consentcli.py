@@ -42,6 +42,23 @@ def _receipts() -> None:
     """The chain of receipts: one line for each decision on what may leave."""
 
 
+@_receipts.command("list")
+@click.option("-n", "count", type=click.IntRange(min=1), default=20, help="So many, the newest last (20).")
+@click.option("--denied", is_flag=True, help="Only what was not let go.")
+@click.pass_obj
+def _list(settings: usage.Settings, *, count: int, denied: bool) -> int:
+    """List the last decisions on what may leave: what was said, by which rule, of which call, and why not.
+
+    With -o json each receipt is a line, whole. Reads files alone, and does not check the chain.
+
+    \b
+      handler receipts list --denied
+    """
+    from reconciler.doors import approving
+
+    return approving.receipt_list(settings, count, denied=denied)
+
+
 @_receipts.command("verify")
 @click.pass_obj
 def _verify(settings: usage.Settings) -> int:

@@ -54,7 +54,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("jobs", "list|get|cancel|settle|prune", "attempts at effects; what nobody knows the outcome of"),
     ("daemon", "run|status|stop|adopt|install", "the controller (handlerd is daemon run)"),
     ("approve", "list|show ID|ID", "what a policy asks a person: before it leaves, or a chain calls"),
-    ("receipts", "verify", "does the chain of what was decided to leave still hold?"),
+    (
+        "receipts",
+        "list|verify",
+        "what was decided on what leaves, by which rule; does the chain hold?",
+    ),
     ("secret check", "[BINDING]", "can each secret be found now? never a value"),
     ("completion", "bash|zsh|fish", "a script with which a shell completes commands, options and names"),
     ("support-bundle", "", "what somebody who helps needs to see, in one archive, without what was said"),

@@ -36,3 +36,28 @@ def test_the_arguments_of_a_call_are_shown_as_json(capsys: pytest.CaptureFixture
     assert approving.show(usage.Settings(), "aaaa") == 0
     line = next(one for one in capsys.readouterr().out.splitlines() if one.startswith("arguments"))
     assert json.loads(line.removeprefix("arguments")) == {"path": "a's.md", "new": True}
+
+
+def test_what_was_not_let_go_is_listed_with_its_rule_and_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(approving, "_state", lambda settings: tmp_path)
+    settings = usage.Settings()
+    assert approving.receipt_list(settings, 5, denied=True) == 0
+    assert capsys.readouterr().err == "Nothing was denied.\n"
+    (tmp_path / "receipts").mkdir()
+    for day in (1, 2):
+        lines = [
+            {"n": day * 10 + at, "verdict": verdict, "rule": "own", "agent": "ada", "reason": "too large"}
+            for at, verdict in enumerate(("allow", "deny", "deny"))
+        ]
+        text = "".join(f"{json.dumps(one)}\n" for one in lines)
+        (tmp_path / f"receipts/2026-11-0{day}.jsonl").write_text(f"{text}no receipt\n[]\n")
+    assert approving.receipt_list(settings, 3, denied=True) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["AT", "VERDICT", "RULE"]
+    assert [row.split()[1:4] for row in rows] == [["deny", "own", "ada"]] * 3
+    assert rows[0].endswith("too large")
+    settings.output = "json"
+    assert approving.receipt_list(settings, 2, denied=False) == 0
+    assert [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()] == [21, 22]
