@@ -48,11 +48,15 @@ async def certify(bench: Bench, probe: Probe, listener: Listener) -> None:
         suite = _hasty(probe) if trouble is Trouble.SILENT else probe.suite
         async with bench.opened(suite) as asking:
             outcome, faults = await _through(bench, asking, probe.case, trouble)
+        async with bench.opened(probe.suite) as asking:  # a start may take longer than one waits for silence
+            bench.forgive()
+            again = await asking.ask(probe.case)
+        faults += [f"afterwards: {fault}" for fault in cases.judge(probe.case, again)]
         listener.ended(version, named, outcome, tuple(faults))
 
 
 async def _through(bench: Bench, asking: Asking, case: Case, trouble: Trouble) -> tuple[Outcome, list[str]]:
-    """One call that trouble is made with, and one after it; how the first ended, and what was wrong."""
+    """One call that trouble is made with: how it ended, and what was wrong."""
     bench.forgive()
     if trouble is Trouble.DROPPED:
         await bench.drop()
@@ -65,9 +69,6 @@ async def _through(bench: Bench, asking: Asking, case: Case, trouble: Trouble) -
         faults.append("its call never reached the connector")
     if trouble is Trouble.SILENT and not await bench.replaced(_ENDED_S):
         faults.append(f"a process that answers nothing still ran after {_ENDED_S:g} s")
-    bench.forgive()
-    again = await asking.ask(case)
-    faults += [f"afterwards: {fault}" for fault in cases.judge(case, again)]
     return outcome, faults
 
 
