@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.doors import lines
 from tests.kit import mailserver
-from tests.kit.house import FIXTURES, House, house, wait_for
+from tests.kit.house import FIXTURES, ROOT, House, house, wait_for
 
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(300)]
 
@@ -232,6 +232,23 @@ def test_what_is_no_run_is_said(place: tuple[House, mailserver.Mailbox]) -> None
                 ask(place[0], method, run=run)
     with pytest.raises(lines.Fault, match="is a number"):
         ask(place[0], "run.follow", run="x", waitSeconds="long")
+
+
+def test_the_chain_of_tools_of_the_docs_runs_as_printed(place: tuple[House, mailserver.Mailbox]) -> None:
+    made, _ = place
+    page = (ROOT / "docs/chains.md").read_text().partition("### A chain of tools alone")[2]
+    chain, policy = (part.partition("```")[0] for part in page.split("```toml\n")[1:3])
+    made.write("chains/louder.toml", chain)
+    made.write("policies/approval.toml", policy)
+    (made.inbox / "notes.txt").write_text("hello\n")
+    ask(made, "apply", wait=True, timeoutSeconds=60)
+    assert made.handler("chain", "vet", "louder").returncode == 0
+    for name, said in (("notes", "louder.txt has 6 bytes\n"), ("none", "There is nothing to read: ")):
+        done = made.handler("chain", "run", "louder", "--text", f"{name}.txt", "-w")
+        assert done.stdout.startswith(said), done.stderr
+    assert (made.inbox / "louder.txt").read_text() == "HELLO\n"
+    (made.config / "policies/approval.toml").unlink()
+    ask(made, "apply", wait=True, timeoutSeconds=60)
 
 
 def test_what_a_person_denies_is_not_done(place: tuple[House, mailserver.Mailbox]) -> None:
