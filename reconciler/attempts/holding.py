@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from reconciler.attempts.holdings import Decision, NoRoomError, NotAllowedError, Reservation, Reserve
+from reconciler.attempts.holdings import Decision, NoRoomError, NotAllowedError, Reserve
 from reconciler.attempts.records import Attempt, State
 from reconciler.attempts.store import Row, Store
 
@@ -84,18 +84,6 @@ def held(store: Store, resource: str) -> int:
         "SELECT COALESCE(SUM(units), 0) AS n FROM reservation WHERE resource = :resource AND released_at = 0"
     )
     return int(store.rows(sql, {"resource": resource})[0]["n"])
-
-
-def reservations(store: Store, attempt: str) -> list[Reservation]:
-    """What an attempt reserved, also what came back."""
-    sql = "SELECT * FROM reservation WHERE attempt = :attempt ORDER BY id"
-    return [
-        Reservation(
-            row["id"], row["resource"], row["units"], row["attempt"], row["kind"], row["acquired_at"],
-            row["released_at"],
-        )
-        for row in store.rows(sql, {"attempt": attempt})
-    ]  # fmt: skip
 
 
 def release(store: Store, one: Attempt, now: float) -> None:

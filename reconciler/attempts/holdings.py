@@ -37,19 +37,6 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """A row of what is held: by an attempt, since when, and when it came back."""
-
-    id: int
-    resource: str
-    units: int
-    attempt: str
-    kind: Literal["hold", "spend"]
-    acquired_at: float
-    released_at: float
-
-
-@dataclass(frozen=True, slots=True)
 class SessionLease:
     """Who may speak in a provider's session: frames of an older epoch are dropped."""
 

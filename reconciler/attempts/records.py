@@ -60,7 +60,8 @@ class Execution:
 @dataclass(frozen=True, slots=True)
 class Request:
     """What was asked. ``sealed_ref`` names the file of the exact bytes below the ledger's ``sealed`` folder,
-    "" where the grade is ``boundary`` and the connector makes them.
+    "" where the grade is ``boundary`` and the connector makes them. Of which class it is, and by what policy
+    it may go, is the word of the decisions on it.
     """
 
     input_digest: str  # of the tool's arguments and files
@@ -69,9 +70,6 @@ class Request:
     sealed_ref: str = ""
     destination: str = ""  # origin, "" where it stays on this machine
     purpose: str = ""
-    data_class: str = ""
-    config_commit: str = ""
-    policy_digest: str = ""
     artifacts: tuple[Mapping[str, object], ...] = ()  # sha256, size, media type, class of each file
 
 

@@ -23,6 +23,7 @@ _PLAIN = (
     "checks",
 )  # fmt: skip
 _GROUPS = ("execution", "request", "idempotency", "provider", "ended", "cancel")
+_RETIRED = ("data_class", "config_commit", "policy_digest")  # of a request: older rows have them, empty
 FIXED = (
     "id", "handle", "scope", "call_key", "generation", "agent", "session", "project", "principal",
     "interface", "tool", "operation", "effect", "kind", "grade", "binding", "input_digest", "execution",
@@ -67,7 +68,7 @@ def attempt(found: Mapping[str, Any]) -> Attempt:
         **{name: found[name] for name in _PLAIN},
         owner=Owner(found["agent"], found["session"], found["project"], found["principal"]),
         execution=Execution(**groups["execution"]),
-        request=Request(**{**groups["request"], "artifacts": tuple(groups["request"]["artifacts"])}),
+        request=_request(groups["request"]),
         idempotency=Idempotency(**groups["idempotency"]),
         provider=Provider(**{**groups["provider"], "request_ids": tuple(groups["provider"]["request_ids"])}),
         ended=Ended(**{**groups["ended"], "warnings": tuple(groups["ended"]["warnings"])}),
@@ -77,6 +78,11 @@ def attempt(found: Mapping[str, Any]) -> Attempt:
         entered=entered,
         decisions=tuple(orjson.loads(found["decisions"])),
     )
+
+
+def _request(told: dict[str, Any]) -> Request:
+    kept = {name: value for name, value in told.items() if name not in _RETIRED}
+    return Request(**{**kept, "artifacts": tuple(kept["artifacts"])})
 
 
 def _text(value: Any) -> str:

@@ -58,6 +58,9 @@ def test_an_attempt_comes_back_as_it_was_kept_and_its_history_says_how(ledger: L
     one = ledger.apply(one, NOW + 3, Succeeded("r", "sha256:d", 12, {"seconds": 3}, warnings=("slow",)))
     assert ledger.get(one.id) == one
     assert ledger.by_handle(one.handle, "max") == one
+    older = rows.row(one)  # of a release that kept more of a request
+    older["request"] = older["request"].replace("{", '{"data_class":"","policy_digest":"",', 1)
+    assert rows.attempt(older) == one
     assert [(e.what, e.dst) for e in ledger.history(one.id)] == [
         ("Prepared", "prepared"), ("Submit", "submitting"), ("Accepted", "accepted"), ("Seen", "running"),
         ("Succeeded", "succeeded"),
