@@ -132,7 +132,8 @@ def _refused(
     if state.laws.spares and judged.rule is None and not judged.unclear and face.effect == "none":
         judged = Decision(Action.ALLOW)
     named = {"hook_name": face.provider, "tool_name": face.name}
-    state.tell("hitl_decision", task, hitl_action=judged.action.value, hitl_matched_rule=judged.rule, **named)
+    state.tell("hitl_decision", task, hitl_action=judged.action.value, hitl_matched_rule=judged.rule,
+               hitl_policy_name=state.laws.policy, **named)  # fmt: skip
     if judged.action is Action.ALLOW or state.verdicts.get(call.id) == "approved":
         return None
     if judged.action is not Action.APPROVE:

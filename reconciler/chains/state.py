@@ -100,6 +100,7 @@ class Laws:
     tokens: Callable[[str], int]
     judge: Judge = allow_all
     spares: bool = False
+    policy: str = ""  # whose rules these are, for whoever watches
     fault: Callable[[Mapping[str, Any], Mapping[str, Any]], str] = lambda schema, arguments: ""
 
 

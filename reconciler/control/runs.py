@@ -380,7 +380,8 @@ def _resumed(begun: dict[str, Any], answers: list[dict[str, Any]]) -> Run:
     """The run of what it began with and was answered. Raises ValueError, KeyError, TypeError."""
     written = begun.get("policy")
     own = policies.policy(written) if isinstance(written, dict) else policies.BUILT_IN
-    laws = Laws(tokens, state.judge_by(own), spares=written is None, fault=arguments_fault)
+    whose = "policies/approval.toml" if isinstance(written, dict) else "the built-in policy"
+    laws = Laws(tokens, state.judge_by(own), written is None, whose, arguments_fault)
     return engine.resumed({**begun, "answers": answers}, laws)
 
 

@@ -30,7 +30,9 @@ def listing(settings: usage.Settings) -> int:
         sys.stdout.write("".join(f"{one.id}\n" for one in found))
     elif found:
         paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
-        sys.stdout.write(columns.table([_HEAD, *(_row(one, paint) for one in found)], paint))
+        rest = [""] * (len(_HEAD) - 2)
+        colours = [["bold"] * len(_HEAD), *(["", _COLOURS.get(one.state, ""), *rest] for one in found)]
+        sys.stdout.write(columns.table([_HEAD, *map(_row, found)], paint, colours))
     elif not settings.quiet:
         sys.stderr.write("Nobody is asked anything.\n")
     return 0
@@ -132,10 +134,9 @@ def _aged(one: approvals.Approval) -> approvals.Approval:
     return approvals.aged(one, time.time())
 
 
-def _row(one: approvals.Approval, paint: columns.Paint) -> list[str]:
+def _row(one: approvals.Approval) -> list[str]:
     about = one.about
     left = columns.age(max(0.0, one.until - time.time())) if one.state == "waiting" else "-"
     about = {"origin": about["tool"], **about} if "run" in about else about  # a chain asks about a call
     words = ["-" if about.get(key, "") == "" else str(about[key]) for key in _ABOUT]
-    state = paint(one.state, _COLOURS[one.state]) if one.state in _COLOURS else one.state
-    return [one.id, state, *words, left]
+    return [one.id, one.state, *words, left]

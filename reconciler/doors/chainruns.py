@@ -6,6 +6,7 @@ controller's to do, since a run goes on in it.
 
 import json
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from reconciler.control.runfiles import Head, RunFiles
 from reconciler.control.status import iso
 from reconciler.doors import client, columns, usage
 
-_HEAD = ["RUN", "STATE", "CHAIN", "AGENT", "BEGAN", "WHY"]
+_HEAD = ["RUN", "STATE", "CHAIN", "AGENT", "AGE", "WHY"]
 _COLOURS = {
     "completed": "green", "failed": "red", "cancelled": "yellow", "stopped": "red",
     "waiting_approval": "yellow",
@@ -64,7 +65,9 @@ def listing(settings: usage.Settings, *, every: bool) -> int:
         sys.stdout.write("".join(f"{one.id}\n" for one in found))
     elif found:
         paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
-        sys.stdout.write(columns.table([_HEAD, *(_row(one, paint) for one in found)], paint))
+        rest = [""] * (len(_HEAD) - 2)
+        colours = [["bold"] * len(_HEAD), *(["", _COLOURS.get(one.state, ""), *rest] for one in found)]
+        sys.stdout.write(columns.table([_HEAD, *map(_row, found)], paint, colours))
     elif not settings.quiet:
         sys.stderr.write("There is no run.\n" if every else "No run goes on ('--all' lists what is over).\n")
     return 0
@@ -188,7 +191,8 @@ def _line(event: Mapping[str, Any]) -> str:
 def _rule(event: Mapping[str, Any]) -> str:
     """Which rule of the policy of approvals spoke, as its problems name it."""
     number = event.get("hitl_matched_rule")
-    return "the policy of approvals" if number is None else f"rules[{number}] of the policy of approvals"
+    whose = event.get("hitl_policy_name") or "the policy of approvals"
+    return f"the default of {whose}" if number is None else f"rules[{number}] of {whose}"
 
 
 def _input(words: Mapping[str, Any]) -> object:
@@ -254,10 +258,11 @@ def _true(state: Path, head: Head) -> Head:
     return replace(head, message="no controller runs: it goes on when one does")
 
 
-def _row(one: Head, paint: columns.Paint) -> list[str]:
+def _row(one: Head) -> list[str]:
     why = one.code or (f"approve {one.waits_for}" if one.waits_for else one.message)
     state = f"{one.state}{' (scripted)' if one.scripted else ''}"
-    return [one.id, paint(state, _COLOURS.get(one.state, "")), one.chain, one.agent, iso(one.at), why[:60]]
+    began = columns.age(max(0.0, time.time() - one.at))
+    return [one.id, state, one.chain, one.agent, began, why[:60]]
 
 
 def _sheet(head: Head) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.control import approvals
-from reconciler.doors import approving, usage
+from reconciler.control.runfiles import Head, RunFiles
+from reconciler.doors import approving, chainruns, usage
 
 
 @pytest.fixture
@@ -61,3 +62,19 @@ def test_what_was_not_let_go_is_listed_with_its_rule_and_why(
     settings.output = "json"
     assert approving.receipt_list(settings, 2, denied=False) == 0
     assert [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()] == [21, 22]
+
+
+@pytest.mark.usefixtures("asked")
+def test_on_a_terminal_a_colour_is_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = usage.Settings()
+    settings.color = "always"
+    assert approving.listing(settings) == 0
+    files = RunFiles(tmp_path)
+    files.begin(Head("0123456789ab", "c", "clerk", time.time() - 300, state="stopped"), {})
+    monkeypatch.setattr(chainruns, "_state", lambda settings: tmp_path)
+    assert chainruns.listing(settings, every=True) == 0
+    out = capsys.readouterr().out
+    assert "\x1b[33mwaiting" in out and "\x1b[31mstopped" in out and " 5m" in out
+    assert "\\x1b" not in out
