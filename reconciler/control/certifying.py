@@ -1,7 +1,8 @@
 """Certification: trouble is made with a call that is known to work, and the connector must come back.
 
 For each trouble there is one right end of the call that it hits: the answer, as if nothing had been, or
-``unavailable`` (never a wrong answer, never a call that hangs). Whatever it was, the next call is answered.
+``unavailable`` (never a wrong answer, never a call that hangs); where the case has an effect, a call whose
+answer is lost is ``outcome_unknown``, since it may have happened. Whatever it was, the next call is answered.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ ENDS: Mapping[Trouble, tuple[str, ...]] = {
     Trouble.KILLED: ("unavailable",),
     Trouble.SILENT: ("unavailable",),
 }
+UNKNOWN = "outcome_unknown"
 _LEAST_S, _TIMES = 3.0, 4.0  # how long a silent answer is waited for: at least, and as often as it took
 _ENDED_S = 30.0  # by then a connector that fell silent has been ended
 
@@ -47,7 +49,7 @@ async def certify(bench: Bench, probe: Probe, listener: Listener) -> None:
         listener.begins(version, named)
         suite = _hasty(probe) if trouble is Trouble.SILENT else probe.suite
         async with bench.opened(suite) as asking:
-            outcome, faults = await _through(bench, asking, probe.case, trouble)
+            outcome, faults = await _through(bench, asking, probe, trouble)
         async with bench.opened(probe.suite) as asking:  # a start may take longer than one waits for silence
             bench.forgive()
             again = await asking.ask(probe.case)
@@ -55,15 +57,21 @@ async def certify(bench: Bench, probe: Probe, listener: Listener) -> None:
         listener.ended(version, named, outcome, tuple(faults))
 
 
-async def _through(bench: Bench, asking: Asking, case: Case, trouble: Trouble) -> tuple[Outcome, list[str]]:
+def ends(trouble: Trouble, effect: str) -> tuple[str, ...]:
+    """The codes that a call may end with that trouble is made with; () where it is answered all the same."""
+    return (UNKNOWN,) if ENDS[trouble] and effect != "none" else ENDS[trouble]
+
+
+async def _through(bench: Bench, asking: Asking, probe: Probe, trouble: Trouble) -> tuple[Outcome, list[str]]:
     """One call that trouble is made with: how it ended, and what was wrong."""
     bench.forgive()
     if trouble is Trouble.DROPPED:
         await bench.drop()
     else:
         bench.meddler.armed = trouble
+    case, effect = probe.case, probe.suite.contract.tools[probe.case.tool].effect
     outcome = await asking.ask(case)
-    faults = _faults(case, outcome, ENDS[trouble])
+    faults = _faults(case, outcome, ends(trouble, effect))
     if bench.meddler.armed is not None:
         bench.meddler.armed = None
         faults.append("its call never reached the connector")
@@ -72,13 +80,13 @@ async def _through(bench: Bench, asking: Asking, case: Case, trouble: Trouble) -
     return outcome, faults
 
 
-def _faults(case: Case, outcome: Outcome, ends: tuple[str, ...]) -> list[str]:
-    if not ends:
+def _faults(case: Case, outcome: Outcome, right: tuple[str, ...]) -> list[str]:
+    if not right:
         return list(cases.judge(case, outcome))
-    if outcome.error in ends:
+    if outcome.error in right:
         return []
     ended = f"ended with {quoted(outcome.error)}" if outcome.error else "was answered"
-    return [f"expected {listed(map(quoted, ends))}, and the call {ended}"]
+    return [f"expected {listed(map(quoted, right))}, and the call {ended}"]
 
 
 def _hasty(probe: Probe) -> Suite:
