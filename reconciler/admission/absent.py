@@ -19,7 +19,7 @@ from reconciler.model.inventory import Layer, Resource
 from reconciler.model.jobs import companions
 from reconciler.model.names import Kind
 from reconciler.model.problems import Path, Problem, Severity, Span
-from reconciler.model.resources import Agent, Binding, Config, Connector, Interface, Record
+from reconciler.model.resources import Binding, Config, Connector, Interface, Record
 
 _CODES = {
     Kind.INTERFACE: "I290",
@@ -55,8 +55,6 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
             found = _of_connector(resource)  # type: ignore[arg-type]
         case Binding():
             found = _of_binding(resource.spec)
-        case Agent():
-            found = _of_agent(resource.spec)
         case Config():
             found = _of_config(resource.spec)
         case _:
@@ -158,13 +156,6 @@ def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:
 def _of_binding(spec: Binding) -> Iterator[Absence]:
     if spec.addon is not None:
         yield Absence(("addon",), needed=True)
-
-
-def _of_agent(spec: Agent) -> Iterator[Absence]:
-    if spec.agents:
-        yield Absence(("agents",), needed=False)
-    if spec.run is not None:
-        yield Absence(("run",), needed=False)
 
 
 def _of_config(spec: Config) -> Iterator[Absence]:

@@ -7,6 +7,7 @@ and keeps its last admitted form: of that form, whatever can still be routed.
 
 from collections.abc import Iterator
 
+from reconciler.admission import agentcalls
 from reconciler.admission.models import models_of_agent
 from reconciler.admission.scopes import holds, overlaps, plain
 from reconciler.admission.selection import Selected, Selections
@@ -164,6 +165,7 @@ RULES = (
     scope_leaves_the_product_alone,
     sandbox_reaches_exact_hosts,
     called_agents_are_known,
+    *agentcalls.RULES,
 )
 
 

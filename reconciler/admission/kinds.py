@@ -14,7 +14,7 @@ from reconciler.model.names import InterfaceRef
 from reconciler.model.problems import Problem, listed, quoted
 from reconciler.model.resources import Connector, SandboxNeeds
 
-BUILTIN = ("fs/v1", "shell/v1")  # what the product fulfils by itself
+BUILTIN = ("fs/v1", "shell/v1", "agent/v1")  # what the product fulfils by itself
 _CONTAINED = {"shell/v1"}  # of these what runs programs, in a sandbox of its own for each
 _HANDS_OVER = ("python", "command")  # runtimes whose connectors can hand over more than was asked for
 

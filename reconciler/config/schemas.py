@@ -12,7 +12,17 @@ from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from reconciler.model import approvalfile, chain, dialect, policies, references, register, resources, settings
+from reconciler.model import (
+    agentrun,
+    approvalfile,
+    chain,
+    dialect,
+    policies,
+    references,
+    register,
+    resources,
+    settings,
+)
 from reconciler.model.forms import Record
 from reconciler.model.problems import Path
 from reconciler.model.resources import KINDS
@@ -40,7 +50,9 @@ def render() -> Mapping[str, str]:
 
     models = {row.kind.value: (row.api_version, row.model) for row in KINDS} | documents.DOCUMENTS
     written = (documents, objectfile, statuses, moves, differences, capabilities, evidence, jobfile)
-    descriptions = _descriptions((resources, references, settings, policies, approvalfile, chain, *written))
+    descriptions = _descriptions(
+        (resources, agentrun, references, settings, policies, approvalfile, chain, *written)
+    )
     apart = {kind.__name__: _descriptions((kind,)) for kind in (dialect, register)}  # some names are both's
     rendered = {}
     for name, (title, model) in sorted(models.items()):

@@ -27,12 +27,15 @@ import anyio.abc
 
 from reconciler import __version__
 from reconciler.builtin.shell import Grounds
-from reconciler.control import asked, folders, lock, looking, processes, rpc, speakers, withholding
+from reconciler.control import agentjobs, asked, folders, lock, looking, processes, rpc, speakers, withholding
 from reconciler.control.adding import AddingDispatcher
 from reconciler.control.admitted import Admitted
+from reconciler.control.agentjobs import AgentRunner
 from reconciler.control.attentive import Attentive
 from reconciler.control.bad import Bad
+from reconciler.control.callees import OwnCallees
 from reconciler.control.chainmodels import ChainModels
+from reconciler.control.chainservice import ChainService
 from reconciler.control.decisionbook import DecisionBook
 from reconciler.control.dialects import Dialects
 from reconciler.control.dispatch import Dispatcher
@@ -192,12 +195,12 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
     effects = LedgerEffects(place.state, time.time, ledgers=Ledgers(place.state, place.config))
     controller, news, leaving = _joined(place, mine, effects)
     parts, observed = controller.parts, news.observed
-    jobs = _jobs(news, parts.supervisor, effects)
+    jobs = _jobs(place, news, parts, effects)
     await effects.start()
     watch = Watch(observed, Address(observed, place.run, outside.serve), outside, effects.follow)
     book = JobBook(effects.exists, effects.writing, effects.recount)
     own = Methods(controller, pid=os.getpid(), stop=stop).table()
-    runs = _runs(place, news)
+    runs = _runs(place, news, jobs)
     prober = _prober(news, parts.dispatcher)
     answers = {**own, **book.table(), **asked.table(news.policing), **prober.table()}
     answers |= _spoken(controller, runs, news)
@@ -211,7 +214,7 @@ async def _serve(place: Place, mine: lock.Lock, outside: Outside) -> None:
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await runs.close()
+            await asyncio.gather(runs.close(), news.agents.close())
             await parts.doorkeeper.close_all()
             await news.shadows.close()
             await parts.supervisor.close()
@@ -275,7 +278,7 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     return controller, news, leaving
 
 
-def _runs(place: Place, news: "_News") -> Runs:
+def _runs(place: Place, news: "_News", jobs: LedgerJobs) -> Runs:
     """Whoever carries out runs of chains."""
 
     def routes(agent: str, session: str) -> AgentRoutes | None:
@@ -284,7 +287,12 @@ def _runs(place: Place, news: "_News") -> Runs:
 
     models = ChainModels(news.models, routes)
     rooms = Rooms(news.router, news.keeper, news.table, lambda: news.policing.approvals, models)
-    return Runs(place.state, rooms, time.time)
+    rooms.jobs, rooms.classes = jobs, news.callees
+    runs = Runs(place.state, rooms, time.time)
+    news.agents.ready = runs.ready
+    others = news.observed.more
+    news.observed.more = lambda: (*others(), *runs.families())
+    return runs
 
 
 def _spoken(controller: Controller, runs: Runs, news: "_News") -> dict[str, rpc.Method]:
@@ -295,7 +303,9 @@ def _spoken(controller: Controller, runs: Runs, news: "_News") -> dict[str, rpc.
         news.observed.called(call)
 
     talking = Talking(controller, lambda: news.models, record)
-    return {**RunFace(controller, runs).table(), **talking.table()}
+    face = RunFace(controller, runs)
+    news.agents.chains = ChainService(face, runs)
+    return {**face.table(), **talking.table()}
 
 
 def _board(board: Board, truths: Truths, effects: LedgerEffects, journal: Journal) -> None:
@@ -322,11 +332,16 @@ def _router(
     return router
 
 
-def _jobs(news: "_News", supervisor: Supervisor, effects: LedgerEffects) -> LedgerJobs:
+def _jobs(place: Place, news: "_News", parts: Parts, effects: LedgerEffects) -> LedgerJobs:
     """Whoever keeps jobs, in the ledger that the settings name, and who does them."""
+    supervisor = parts.supervisor
     effects.ledgers.settings = news.ledger
     jobs, news.executor, runners = assembled(supervisor, news.recipe, effects)
     speakers.do_jobs(runners, news.dialects, jobs, effects.state)
+    news.callees = callees = OwnCallees(place.config, lambda: news.controller, news.keeper, news.policing)
+    parts.dispatcher.within.listed = callees.listed
+    news.agents = AgentRunner(jobs, callees, lambda name, who: supervisor.log(name).speaker(who), news.recipe)
+    agentjobs.register(runners, news.agents)
     news.router.keep_jobs(jobs)
     return jobs
 
@@ -409,6 +424,8 @@ class _News:
     policing: Policing
     dialects: Dialects
     models: GrantedModels
+    callees: OwnCallees
+    agents: AgentRunner
     executor: Executor | None = None
 
     def __init__(self) -> None:

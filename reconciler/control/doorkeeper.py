@@ -120,12 +120,16 @@ class Doorkeeper:
         await self._router.close(f"a/{agent}")
 
     async def open(
-        self, routes: AgentRoutes, table: RouteTable, opener: processes.Process | None = None
+        self,
+        routes: AgentRoutes,
+        table: RouteTable,
+        opener: processes.Process | None = None,
+        above: tuple[str, ...] = (),
     ) -> Session:
         """Open a session pinned to ``routes`` with its own sockets; OSError when it cannot be written
-        down.
+        down. ``above`` are the agents on whose behalf it is opened.
         """
-        session = self._sessions.open(routes, table, opener=opener)
+        session = self._sessions.open(routes, table, opener=opener, above=above)
         try:
             await self._open_door(session)
         except (OSError, ValueError):
@@ -202,6 +206,10 @@ class Doorkeeper:
     def folder(self, session: Session) -> Path:
         """Where a session's sockets lie: its own folder, or its agent's standing door."""
         return self._run / "a" / session.agent if session.standing else self._run / "s" / session.id
+
+    def session(self, session_id: str) -> Session | None:
+        """An open session, by its id."""
+        return self._sessions.get(session_id)
 
     def sessions(self) -> tuple[Session, ...]:
         """Every open session, standing ones included."""

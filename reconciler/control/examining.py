@@ -27,19 +27,21 @@ from reconciler.admission.admit import Admission
 from reconciler.builtin.shell import Grounds
 from reconciler.conformance import cases
 from reconciler.conformance.cases import Case, Outcome
-from reconciler.control import caserun, looking, proving, speakers, troubles
+from reconciler.control import agentjobs, caserun, looking, proving, speakers, troubles
 from reconciler.control.adding import AddingDispatcher
+from reconciler.control.agentjobs import AgentRunner
 from reconciler.control.caserun import Asking, CaseRunner, Suite
 from reconciler.control.dialects import Dialects
 from reconciler.control.dispatch import Dispatcher
 from reconciler.control.effects import LedgerEffects
+from reconciler.control.examcallees import ExamCallees
 from reconciler.control.jobs import LedgerJobs
 from reconciler.control.journal import Journal
 from reconciler.control.leaving import Leaving
 from reconciler.control.place import Place
 from reconciler.control.runners import assembled
 from reconciler.control.troubles import Meddler
-from reconciler.control.within import InnerLane
+from reconciler.control.within import InnerLane, Within
 from reconciler.model import loglines
 from reconciler.model.calls import CallRecord, Refusal
 from reconciler.model.effects import Effects, Unkept
@@ -276,13 +278,18 @@ class _Kept:
         effects = self._ledger or self._own(supervisor)
         return speakers.examined(leaving, effects, supervisor, journal=journal, recipe=self._recipe)
 
-    def jobs(self, supervisor: Supervisor, dialects: Dialects) -> LedgerJobs:
+    def jobs(self, supervisor: Supervisor, dialects: Dialects, within: Within) -> LedgerJobs:
         """Who does the jobs of cases: a ledger of the examination's own has them, so that no controller
         takes them for its.
         """
         effects = self._own(supervisor)
         jobs, _, runners = assembled(supervisor, self._recipe, effects)
         speakers.do_jobs(runners, dialects, jobs, effects.state)
+        callees = ExamCallees(supervisor.folders)
+        within.listed = callees.listed
+        agents = AgentRunner(jobs, callees, lambda name, who: supervisor.log(name).speaker(who), self._recipe)
+        agents.ready.set()
+        agentjobs.register(runners, agents)
         self._relaying = asyncio.ensure_future(jobs.run())
         return jobs
 
@@ -332,7 +339,7 @@ async def standing(exam: Exam, ground: Ground, listener: Listener) -> AsyncItera
             leaving.serves = dispatcher.serves
             router = Router(dispatcher, record=records.add, now=time.time, clock=time.monotonic)
             router.keep_effects(kept.effects)
-            router.keep_jobs(kept.jobs(supervisor, dialects))
+            router.keep_jobs(kept.jobs(supervisor, dialects, dispatcher.within))
             runner = CaseRunner(router, folders.run, token=lambda: secrets.token_hex(6), clock=time.monotonic)
             name = await supervisor.declare(exam.recipe, exam.code)
             while (seen := supervisor.seen(name)) is not None and seen.phase == "building":

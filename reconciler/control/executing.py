@@ -12,19 +12,16 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from reconciler.attempts import parcels
-from reconciler.attempts.happenings import Absent, Accepted, Checked, Failed, NotSent, Seen, Stopped
+from reconciler.attempts.happenings import Absent, Accepted, Failed, NotSent, Seen, Stopped
 from reconciler.attempts.holdings import Reserve
 from reconciler.attempts.identities import Destination
-from reconciler.attempts.ledger import OvertakenError
-from reconciler.attempts.machine import ForbiddenError
 from reconciler.attempts.reconciling import By, Expired, FarEnd, Finished, Found, Sent, Unclear
-from reconciler.attempts.records import Ack, Attempt, Execution, Idempotency, Request, State
+from reconciler.attempts.records import Ack, Attempt, Execution, Idempotency, Request
 from reconciler.control.dispatch import Dispatcher, Instances
 from reconciler.control.jobs import CannotDraftError, Draft, LedgerJobs, Wish
 from reconciler.model.calls import Lane, Refusal, Reply, Result, Sink
@@ -297,15 +294,7 @@ class Executor:
         if run.is_over:
             self._drop(run, one)
             return
-        with suppress(OSError):
-            await (await self._jobs.writing()).run(lambda ledger: self._due(ledger.get(one.id), ledger.apply))
-            self._jobs.stir()
-
-    def _due(self, one: Attempt | None, apply: Callable[..., Attempt]) -> None:
-        """Let the relay look at once. What somebody is at just now is looked at soon anyway."""
-        if one is not None and not one.is_over and one.state is not State.PREPARED:
-            with suppress(OvertakenError, ForbiddenError):
-                apply(one, self._jobs.now(), Checked(0.0, "its process ended"))
+        await self._jobs.due(one.id)
 
     async def _ended(self, name: InstanceName) -> None:
         """No process of it is left, nor anything that is kept for it."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import orjson
 
 from reconciler.attempts import identities, parcels
-from reconciler.attempts.happenings import Collected
+from reconciler.attempts.happenings import Checked, Collected
 from reconciler.attempts.holdings import NoRoomError, Reserve
 from reconciler.attempts.identities import Destination
 from reconciler.attempts.ledger import ConflictError, Ledger, OvertakenError, Prepared
@@ -36,6 +36,7 @@ from reconciler.model.jobs import JOB, JobSeen, Standing, What
 from reconciler.model.names import InstanceName
 
 _LOG = logging.getLogger("handler.jobs")
+_LOOK_S = 5.0  # between two looks at an attempt that a run of a chain waits for
 Heard = Callable[[JobSeen | Refusal], None]
 
 
@@ -100,6 +101,10 @@ class Runners(Protocol):
         """Its end is in the ledger."""
         ...
 
+    async def collected(self, one: Attempt, session: str) -> None:
+        """A session is about to get its result. Raises OSError where that cannot be."""
+        ...
+
 
 class LedgerJobs:
     """The jobs of one controller. All methods are for the loop's own thread."""
@@ -116,6 +121,7 @@ class LedgerJobs:
         self._install = ""
         self._first = asyncio.Event()  # there is a ledger to look after
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[str, asyncio.Event] = {}  # runs of chains, by the attempt that they wait for
         self.stir: Callable[[], None] = lambda: None  # something is due: the relay looks at once
 
     async def run(self) -> None:
@@ -130,8 +136,42 @@ class LedgerJobs:
 
     def _moved(self, one: Attempt) -> None:
         self._effects.recount()
+        if (one.is_over or one.parked) and (waited := self._waiting.pop(one.id, None)) is not None:
+            waited.set()
         if one.is_over:
             self._runners.over(one)
+
+    async def attempt(self, handle: str, agent: str) -> str:
+        """The attempt behind a handle of an agent; "" where there is none."""
+        one = await (await self.writing()).run(lambda ledger: ledger.by_handle(handle, agent))
+        return one.id if one is not None else ""
+
+    async def over(self, attempt: str) -> str:
+        """Wait until an attempt is over, or parked for a person; its handle, "" where it is kept no more."""
+        while True:
+            with suppress(OSError):  # a disk that is full today
+                one = await (await self.writing()).run(lambda ledger: ledger.get(attempt))
+                if one is None or one.is_over or one.parked:
+                    return one.handle if one is not None else ""
+            heard = self._waiting.setdefault(attempt, asyncio.Event())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):  # a person's word comes by no relay
+                    await heard.wait()
+
+    async def due(self, attempt: str) -> None:
+        """Have the relay look at an attempt at once. What somebody is at just now is looked at soon
+        anyway.
+        """
+
+        def look(ledger: Ledger) -> None:
+            one = ledger.get(attempt)
+            if one is not None and not one.is_over and one.state is not State.PREPARED:
+                with suppress(OvertakenError, ForbiddenError):
+                    ledger.apply(one, self.now(), Checked(0.0, "it ended"))
+
+        with suppress(OSError):
+            await (await self.writing()).run(look)
+            self.stir()
 
     def ask(self, what: What, intent: Intent, heard: Heard) -> None:
         """Submit a job, or ask about one."""
@@ -231,6 +271,7 @@ class LedgerJobs:
             return seen if live is None else replace(seen, progress=live)
         if seen.state != "succeeded" or what not in ("result", "files"):
             return seen
+        await self._runners.collected(one, intent.session)
         return await asyncio.to_thread(self._result, seen, one, writing.papers, intent.handed)
 
     def _result(

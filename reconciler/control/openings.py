@@ -54,6 +54,10 @@ class Openings:
             session = await self._keeper.open(routes, table, opener)
         except OSError as error:
             raise Refused(f"the session cannot be opened: {error.strerror or error}") from error
+        return self.answer(session)
+
+    def answer(self, session: Session) -> dict[str, Any]:
+        """What whoever works in a session is told of it: its sockets, folders, interfaces, harness."""
         interfaces = {
             name: {
                 "interface": str(route.interface),

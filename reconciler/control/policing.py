@@ -233,6 +233,12 @@ class Policing:
         found = [self._floor(agent), self.book.mark(session) if policy.spec.taint == "session" else ""]
         return max((name for name in found if name), key=policy.rank, default=policy.lowest)
 
+    def mark(self, session: str, class_name: str) -> None:
+        """What a session says is at least of that class: it heard it of another. Raises OSError."""
+        policy = self.policy
+        if policy is not None and class_name and policy.spec.taint == "session":
+            self.book.raise_mark(session, class_name, policy)
+
     def _floor(self, agent: str) -> str:
         form = self._admission.in_force.get(ObjectRef(Kind.AGENT, agent)) if self._admission else None
         return form.spec.floor_class or "" if form is not None and isinstance(form.spec, Agent) else ""

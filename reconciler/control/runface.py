@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,26 +65,30 @@ class RunFace:
         ``clientTools`` (name, description, parameters), ``script`` (answers of a scripted model).
         """
         params = runwishes.checked(params)
-        agent = self._agent(params.get("agent") or "")
+        wish = self.wish(params, self._agent(params.get("agent") or ""))
+        try:
+            live = await self._runs.start(wish)
+        except Unrunnable as fault:
+            raise Refused(str(fault)) from None
+        except OSError as fault:
+            raise Refused(f"the run cannot be written down: {fault.strerror or fault}") from None
+        return live.head.as_json()
+
+    def wish(self, params: Mapping[str, Any], agent: str, run: str = "") -> Wish:
+        """The run that is asked for, under that name where there is one. Raises ``Refused``."""
         chain = self._chain(params)
         try:
             value = runwishes.input_value(params.get("input", ""), params.get("inputType") or "string")
             script = None if params.get("script") is None else scripted.read(params["script"])
             settings = self._settings(params, agent, chain)
+            settings = replace(settings, run=run or settings.run)
             begun = begun_json(chain, value, settings)
             orjson.dumps([begun, script])  # halves of characters, or too deep: no file could hold it
         except orjson.JSONEncodeError:
             raise Refused(f"the run cannot begin: {_UNWRITABLE}") from None
         except ValueError as fault:
             raise Refused(f"the run cannot begin: {fault}") from None
-        begun |= {"script": script, "policy": self._policy()}
-        try:
-            live = await self._runs.start(Wish(begun, chain.id, agent))
-        except Unrunnable as fault:
-            raise Refused(str(fault)) from None
-        except OSError as fault:
-            raise Refused(f"the run cannot be written down: {fault.strerror or fault}") from None
-        return live.head.as_json()
+        return Wish(begun | {"script": script, "policy": self._policy()}, chain.id, agent)
 
     async def follow(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """What was told of ``run`` since ``after`` ("": all), waiting at most ``waitSeconds`` for something,

@@ -24,16 +24,20 @@ FOLDER = "runs"
 _ID = re.compile(r"[0-9a-z]{8,24}")
 _MOST_KEPT = 500  # runs that are over; those that ended first go first
 _LATEST = 253_402_300_800.0  # seconds since 1970: the year 9999 is over
-State = Literal["running", "waiting_approval", "stopped", "completed", "failed", "cancelled"]
+State = Literal[
+    "running", "waiting_approval", "waiting_service", "stopped", "completed", "failed", "cancelled"
+]
 OVER = ("completed", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How a run stands. Instants are seconds since 1970; ``waits_for`` is an approval's id, or "".
+    """How a run stands. Instants are seconds since 1970; ``waits_for`` is an approval's id, the id of an
+    attempt at a job, or "".
 
     ``code``, ``message`` and ``task`` say why there is no output. ``stopped``: it can be resumed, and nobody
-    does so by itself; ``message`` says why.
+    does so by itself; ``message`` says why. ``job`` is the attempt that the ask named ``job_ask`` has
+    submitted, ``above`` the agents on whose behalf it runs, the first one first.
     """
 
     id: str
@@ -49,6 +53,9 @@ class Head:
     message: str = ""
     task: str = ""
     steps: int = 0
+    job: str = ""
+    job_ask: str = ""
+    above: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -188,6 +195,7 @@ def _head(path: Path) -> Head | None:
     try:
         stored = orjson.loads(path.read_bytes())
         known = {one.name for one in fields(Head)}
+        stored["above"] = tuple(stored.get("above", ()))
         head = Head(**{key: value for key, value in stored.items() if key in known})
     except (OSError, ValueError, TypeError, AttributeError):
         return None
@@ -197,7 +205,8 @@ def _head(path: Path) -> Head | None:
 def _is_whole(head: Head) -> bool:
     """Whether a file's values are what this program writes: by one of another kind nothing could be told."""
     texts: tuple[object, ...] = (
-        head.chain, head.agent, head.session, head.waits_for, head.code, head.message, head.task
+        head.chain, head.agent, head.session, head.waits_for, head.code, head.message, head.task,
+        head.job, head.job_ask, *head.above,
     )  # fmt: skip
     times: tuple[object, ...] = (head.at, head.ended)
     scripted: object = head.scripted

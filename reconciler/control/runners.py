@@ -4,7 +4,7 @@ A new job goes to the runner that does its recipe's runtime. An attempt that was
 whose name stands in its ``execution.executor``, whatever the configuration says by now.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from reconciler.attempts.records import Attempt
@@ -34,6 +34,7 @@ class Registry:
         """``recipe`` gives that of a declared instance."""
         self._recipe = recipe
         self._runners: dict[str, _Registered] = {}
+        self.collecting: dict[str, Callable[[Attempt, str], Awaitable[None]]] = {}  # by runner's name
 
     def register(
         self,
@@ -66,6 +67,11 @@ class Registry:
         found = self._runners.get(one.execution.executor)
         if found is not None:
             found.over(one)
+
+    async def collected(self, one: Attempt, session: str) -> None:
+        """A session is about to get its result."""
+        if (heard := self.collecting.get(one.execution.executor)) is not None:
+            await heard(one, session)
 
     def behind(self, one: Attempt) -> Runner | None:
         """For an attempt that was made once."""

@@ -8,12 +8,12 @@ are known by that name and happen once. A run belongs to an agent and calls as a
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from reconciler.chains import engine, flow, speaking, state
 from reconciler.chains.asks import Ask, AskApproval, AskModel, AskSleep, AskTool, AskTools
@@ -32,9 +32,10 @@ from reconciler.chains.replies import (
 )
 from reconciler.chains.retrying import ErrorClass
 from reconciler.chains.state import Laws
-from reconciler.control import approvals, runapprovals, runtools
+from reconciler.control import approvals, runapprovals, runjobs, runtools
 from reconciler.control.approvals import Approvals
 from reconciler.control.doorkeeper import Doorkeeper
+from reconciler.control.exposition import Family, counted
 from reconciler.control.runfiles import Head, RunFiles
 from reconciler.control.runlive import Live
 from reconciler.control.scripted import Scripted
@@ -48,11 +49,20 @@ _LOG = logging.getLogger("handler.runs")
 BUILT_IN = "built-in"  # a run's word for its policy where the one that there is, is refused
 _KEEP_S = 3600.0  # so often sessions of runs are kept from ending for a day without a call
 _LONGEST_WHY = 300  # characters of a fault that is kept
+_GOING = (("running",), ("waiting_approval",), ("waiting_service",))
 MOST_LIVE = 200  # runs at once, those that wait included
 
 
 class Unrunnable(Exception):  # noqa: N818 - a verdict in words
     """A run that cannot be begun or resumed; the text says why and what to do."""
+
+
+class Classes(Protocol):
+    """Who knows of which class what is said in a session is."""
+
+    def class_of(self, session: str, agent: str) -> str: ...
+
+    def mark(self, session: str, class_name: str) -> None: ...
 
 
 @dataclass
@@ -64,6 +74,8 @@ class Rooms:
     table: Callable[[], RouteTable]
     approvals: Callable[[], Approvals]
     models: Models = field(default_factory=NoModels)
+    jobs: runjobs.Jobs = field(default_factory=runjobs.NoJobs)
+    classes: Classes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,8 @@ class Wish:
     begun: dict[str, Any]  # chain, input, settings, policy, script
     chain: str
     agent: str
+    above: tuple[str, ...] = ()  # the agents on whose behalf, the first one first
+    class_name: str = ""  # of what they said; "": nothing is known of it
 
 
 def tokens(text: str) -> int:
@@ -92,6 +106,15 @@ class Runs:
         self._now = now
         self._turn = asyncio.Lock()  # of two that resume one run, the second finds it going
         self._epoch = secrets.token_hex(4)
+
+    def families(self) -> Iterator[Family]:
+        """The runs that go on, as metrics."""
+        found: dict[tuple[str, ...], float] = dict.fromkeys(_GOING, 0.0)
+        for live in self.live.values():
+            if (live.head.state,) in found:
+                found[live.head.state,] += 1
+        told = "Runs of chains that go on: at work, waiting for a person, waiting for a job."
+        yield counted("handler_runs", told, ("state",), found, kind="gauge")
 
     # begin and end
 
@@ -123,10 +146,12 @@ class Runs:
             raise Unrunnable(f"{MOST_LIVE} runs go on already: wait, or cancel some ('handler runs list')")
         run_id = wish.begun["settings"]["run"]
         scripted = wish.begun.get("script") is not None
-        head = Head(run_id, wish.chain, wish.agent, self._now(), scripted=scripted)
+        head = Head(run_id, wish.chain, wish.agent, self._now(), scripted=scripted, above=wish.above)
         run = _resumed(wish.begun, [])
         head = replace(head, session=await self._session(head))
         try:
+            if self.rooms.classes is not None:
+                self.rooms.classes.mark(head.session, wish.class_name)
             await asyncio.to_thread(self.files.begin, head, wish.begun)
         except OSError:
             await self.rooms.keeper.close(head.session)
@@ -218,7 +243,10 @@ class Runs:
         routes = table.agents.get(head.agent)
         if routes is None:
             raise Unrunnable(f"agent {head.agent!r} has no session to run in: 'handler get agents' says why")
-        return (await self.rooms.keeper.open(routes, table)).id
+        session = (await self.rooms.keeper.open(routes, table, None, head.above)).id
+        if head.session and (classes := self.rooms.classes) is not None:  # it has read what it has read
+            classes.mark(session, classes.class_of(head.session, head.agent))
+        return session
 
     def _going(self, head: Head, run: Run, begun: dict[str, Any]) -> Live:
         live = self.live[head.id] = Live(head, run, self._epoch)
@@ -289,7 +317,10 @@ class Runs:
             if not done:
                 task.cancel()
                 await asyncio.wait([task])
-                return Cancelled() if live.is_cancelled() else TimedOut()
+                if live.is_cancelled():
+                    return Cancelled()
+                await self._put(live, replace(live.head, state="running", waits_for=""))
+                return TimedOut()
             if task.cancelled():
                 if live.is_cancelled():
                     return Cancelled()
@@ -306,7 +337,7 @@ class Runs:
             case AskTools():
                 return self._tools(live, ask)
             case AskTool():
-                return self._tool(live, ask)
+                return self._service(live, ask)
             case AskModel():
                 return self._model(live, ask)
             case AskApproval():
@@ -323,6 +354,22 @@ class Runs:
         except (Unrunnable, OSError) as fault:
             return ToolFailed("refused", str(fault))
         return await runtools.called(ask, self.rooms.router, pinned, self.rooms.table())
+
+    async def _service(self, live: Live, ask: AskTool) -> Reply:
+        """A call; where it submits a job, what came of that, over whatever death of ours."""
+        if live.head.job_ask != ask.id:
+            said = await self._tool(live, ask)
+            handle = runjobs.handle(ask, self.rooms.table().agents.get(live.head.agent), said)
+            attempt = await self.rooms.jobs.attempt(handle, live.head.agent) if handle else ""
+            if not attempt:
+                return said
+            await self._put(live, replace(live.head, job=attempt, job_ask=ask.id))
+        attempt = live.head.job
+        await self._put(live, replace(live.head, state="waiting_service", waits_for=attempt))
+        await self.rooms.keeper.close(live.head.session)  # nothing is held while it waits
+        handle = await self.rooms.jobs.over(attempt)
+        await self._put(live, replace(live.head, state="running", waits_for=""))
+        return await self._tool(live, runjobs.collecting(ask, handle))
 
     async def _pinned(self, live: Live) -> Pinned:
         """The session of a run, opened anew where it has ended meanwhile."""

@@ -44,6 +44,7 @@ class Session:
     opener: processes.Process | None = None
     standing: bool = False
     revision: str = ""  # what served when it was opened; "": nobody wrote it down
+    above: tuple[str, ...] = ()  # the agents that called one another and then this one, the first one first
 
     @property
     def agent(self) -> str:
@@ -96,6 +97,7 @@ class Sessions:
         *,
         opener: processes.Process | None = None,
         standing: bool = False,
+        above: tuple[str, ...] = (),
     ) -> Session:
         """Pin ``routes`` and write the session down before anybody relies on it; OSError when that fails.
 
@@ -112,6 +114,7 @@ class Sessions:
             opener=opener,
             standing=standing,
             revision=self.revision(),
+            above=above,
         )
         try:
             self._write(session)
@@ -209,6 +212,7 @@ def _as_json(session: Session) -> dict[str, Any]:
         "opener": {"pid": opener.pid, "startTime": opener.start} if opener else None,
         "bootId": processes.boot_id(),
         "standing": session.standing,
+        "above": list(session.above),
         **routes_json([session.routes], session.recipes),
     }
 
@@ -222,6 +226,7 @@ def routes_json(agents: Iterable[AgentRoutes], recipes: Mapping[InstanceName, Re
             {
                 "agent": pinned.agent,
                 "scope": [{"path": folder.path, "access": folder.access} for folder in pinned.scope],
+                "agents": list(pinned.agents),
                 "routes": [
                     {
                         "interface": str(route.interface),
@@ -268,7 +273,8 @@ def routes_from(value: Mapping[str, Any]) -> tuple[tuple[AgentRoutes, ...], dict
         for route in routes:  # of one interface, the first is followed by the others
             first = by_name.get(route.interface.name)
             by_name[route.interface.name] = replace(first, others=(*first.others, route)) if first else route
-        agents.append(AgentRoutes(agent=text(pinned["agent"]), routes=by_name, scope=scope))
+        callees = tuple(map(text, pinned.get("agents", ())))
+        agents.append(AgentRoutes(text(pinned["agent"]), by_name, scope, callees))
     used = {route.instance for one in agents for route in one.every()}
     recipes = {recipe.name: recipe for recipe in map(Recipe.from_json, value["recipes"])}
     return tuple(agents), {name: recipes[name] for name in recipes if name in used}
@@ -303,6 +309,7 @@ def _read(path: Path) -> Session | None:
             opener=processes.Process(whole(opener["pid"]), whole(opener["startTime"])) if opener else None,
             standing=truth(value["standing"]),
             revision=str(value.get("revision", "")),
+            above=tuple(map(text, value.get("above", ()))),
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from reconciler.builtin import shell, tape
+from reconciler.builtin import agents, shell, tape
 from reconciler.builtin.lane import RUNTIME as BUILTIN
 from reconciler.builtin.lane import BuiltinLane, Holder
 from reconciler.control import spoken
@@ -23,6 +23,7 @@ class Within:
         self.root = root
         self.dialects: Dialects | None = None
         self.grounds: shell.Grounds | None = None
+        self.listed: agents.Listed = lambda _session: []  # whom a session may call
 
     def join(self, dialects: Dialects | None, grounds: shell.Grounds) -> None:
         """Learn who speaks, and where programs may run."""
@@ -34,4 +35,6 @@ class Within:
             return self.dialects.lane(name, holder, recipe)
         if recipe.runtime == BUILTIN and recipe.entry == shell.IMPLEMENTS and self.grounds is not None:
             return shell.ShellLane(name, holder, recipe, self.grounds)
+        if recipe.runtime == BUILTIN and recipe.entry == agents.VERSION:
+            return agents.AgentsLane(name, holder, recipe.max_concurrent_calls, self.listed)
         return tape.lane(name, holder, recipe, self.root)

@@ -94,7 +94,7 @@ def run(settings: usage.Settings, words: list[str], become: Become = os.execve) 
         sys.stdout.write(_HELP)
         return 0
     ask = _Ask(words)
-    if ask.command and not _found(ask.command[0]):
+    if ask.command and not found(ask.command[0]):
         return _cannot(ask.command[0], _ABSENT, _NOT_FOUND)
     control = client.Client(settings.config)
     opened = control.ask("session.open", {"agent": ask.agent, "withCaller": True})
@@ -106,7 +106,7 @@ def _inside(settings: usage.Settings, ask: _Ask, opened: dict[str, object], beco
     from reconciler.doors import outfit  # noqa: PLC0415 - a refusal does without
 
     outfitted = outfit.fitted(opened, ask.command, str(opened["config"]))
-    program = _found(outfitted.command[0])
+    program = found(outfitted.command[0])
     if not program:
         return _cannot(outfitted.command[0], _ABSENT, _NOT_FOUND)
     if outfitted.note and not settings.quiet:
@@ -146,7 +146,7 @@ def _start(become: Become, program: str, outfitted: "Outfit") -> None:
     become(program, list(outfitted.command), {**os.environ, **outfitted.environment})
 
 
-def _found(word: str) -> str:
+def found(word: str) -> str:
     """The file that a command names, looked up as a shell would; "" when there is none."""
     if "/" in word:
         return word if os.path.exists(word) else ""  # noqa: PTH110 - pathlib costs more than all the rest

@@ -8,6 +8,7 @@ only admission can know in ``admission``. The text under a key is its documentat
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from reconciler.model.agentrun import Run
 from reconciler.model.approvalfile import ApprovalPolicy
 from reconciler.model.chain import Chain
 from reconciler.model.dialect import Profile as Profile  # noqa: PLC0414 - a kind like the others
@@ -382,15 +383,6 @@ class ScopeEntry(Record):
     """The folder, absolute or under the home folder."""
     access: Literal["create", "read", "write"] = "create"
     """`create` reads and makes new files, `read` only reads, `write` may also overwrite."""
-
-
-class Run(Record):
-    """How this agent runs as a service for others."""
-
-    command: Seq[str] | None = None
-    """The program and its arguments; `{input}` is one of them."""
-    chain: str | None = None
-    """The task chain that answers."""
 
 
 HarnessWord = Literal[

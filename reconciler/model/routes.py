@@ -71,6 +71,7 @@ class AgentRoutes:
     agent: str
     routes: Mapping[str, Route]  # by interface name, in the order of names
     scope: tuple[ScopeFolder, ...] = ()
+    agents: tuple[str, ...] = ()  # whom it may call
 
     def every(self) -> Iterator[Route]:
         """Each route to an instance: several of them where an interface is answered by several bindings."""

@@ -51,7 +51,7 @@ def routes(
     for selected in sorted(admission.selections[agent.ref.name], key=lambda one: one.interface):
         if route := _several(admission, selected, instances, agent.spec.models):
             found[selected.interface.name] = route
-    new = AgentRoutes(agent.ref.name, found, scope(agent.spec, home))
+    new = AgentRoutes(agent.ref.name, found, scope(agent.spec, home), tuple(agent.spec.agents))
     return before if before is not None and same_routes(new, before) else new
 
 
@@ -72,7 +72,9 @@ def same_routes(one: AgentRoutes, other: AgentRoutes) -> bool:
     """
     if one is other:
         return True
-    if one.agent != other.agent or one.scope != other.scope or list(one.routes) != list(other.routes):
+    if (one.agent, one.scope, one.agents) != (other.agent, other.scope, other.agents):
+        return False
+    if list(one.routes) != list(other.routes):
         return False
     return all(_same_route(route, other.routes[name]) for name, route in one.routes.items())
 

@@ -117,7 +117,7 @@ class Supervisor:
             identities=Identities(folders.state / "uids.json"),
             limits=self._limits,
             walls=self._probed,
-            log=self._log,
+            log=self.log,
             event=event,
             way_out=way_out,
             secrets=resolver,
@@ -373,7 +373,8 @@ class Supervisor:
             self._walls = self._loop.create_task(probe(self._run, self._limits))
         return self._walls
 
-    def _log(self, binding: str) -> RingLog:
+    def log(self, binding: str) -> RingLog:
+        """What the processes of a binding print, and what others print on its account."""
         if binding not in self._logs:
             self._logs[binding] = RingLog(self._log_folder / f"{binding}.log")
         return self._logs[binding]

@@ -109,20 +109,6 @@ def test_a_key_without_effect_is_said_and_what_is_served_is_right(
     assert build.only(admission, WARNING[ref.kind.value]).reason == "NotBuilt"
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('agents = ["other"]\n', "agents"),
-        ('run = { command = ["x", "{input}"] }\n', "run"),
-    ],
-)
-def test_keys_of_an_agent_without_effect_are_said_and_it_is_served(text: str, key: str) -> None:
-    admission = build.judge(build.catalog() | agent("a", text) | agent("other"), lock=("ocr/v1",))
-    assert admission.absent[ObjectRef(Kind.AGENT, "a")] == (key,)
-    assert build.only(admission, "A290").field_path == key
-    assert "a" in admission.selections
-
-
 def test_a_binding_says_what_its_connector_lacks() -> None:
     admission = _judged(bound(connector_more="[sandbox]\ngpu = true\n"))
     ref = ObjectRef(Kind.BINDING, "b")

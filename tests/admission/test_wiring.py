@@ -366,6 +366,10 @@ PROJECTS = [
     ),
 ]
 
+CHAIN = {
+    "chains/answer.json": '{"tasks": [{"id": "x", "handler": "noop", '
+    '"transition": {"branches": [{"operator": "default", "goto": "end"}]}}]}'
+}
 AGENTS = [
     Bad(
         "A201",
@@ -706,6 +710,44 @@ AGENTS = [
         "'169.254.169.254:80' is the machine's own affair",
         "delete it, unless just that is meant",
         agent("a", "sandbox.egress = []\n"),
+        warning=True,
+    ),
+    Bad(
+        "A232",
+        agent("a", "[run]\n"),
+        A,
+        "run",
+        "'run' names nothing to run",
+        'write command = ["PROGRAM", "{input}"], or chain = "ID"',
+        agent("a", 'run.command = ["cat"]\n'),
+    ),
+    Bad(
+        "A232",
+        agent("a", 'run = { command = ["cat"], chain = "answer" }\n') | CHAIN,
+        A,
+        "run.chain",
+        "'run' names a command and a chain",
+        "keep one of command and chain",
+        (A, 'command = ["cat"], ', ""),
+    ),
+    Bad(
+        "A233",
+        agent("a", 'run.chain = "anser"\n') | CHAIN,
+        A,
+        "run.chain",
+        "chain 'anser' does not exist",
+        "write 'answer'",
+        (A, "anser", "answer"),
+        reason="UnresolvedReference",
+    ),
+    Bad(
+        "A234",
+        agent("a", 'agents = ["b"]\n') | agent("b", 'run.command = ["cat"]\n'),
+        A,
+        "agents",
+        "'agents' lists whom it may call, and it has no service to call by",
+        'add agent = "…" to services: a binding of connector agent-local',
+        agent("a", ""),
         warning=True,
     ),
 ]

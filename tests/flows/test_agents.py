@@ -1,0 +1,205 @@
+"""Agents that call one another: by a command in its sandbox, by a chain, and over any death."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.doors import lines
+from tests.kit.house import House, house, wait_for
+
+pytestmark = [
+    pytest.mark.flow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
+]
+HEAD = 'apiVersion = "handler.agent/v1"\n'
+READS = (
+    'handler call fs_read_file path=note.txt -o json; echo "told: $1"; echo aside >&2; ls "$2" 2>&1 || true'
+)
+SLOW = 'echo begun > "{inbox}/begun"; (setsid sleep 600 &) ; trap "" TERM; sleep 600'
+POLICY = 'apiVersion = "handler.approval-policy/v1"\ndefaultAction = "allow"\n'
+PASS_ON = {
+    "tasks": [
+        {
+            "id": "on",
+            "handler": "tools",
+            "tools": {"name": "agent", "tool_name": "agent_run_submit", "args": {"agent": "OTHER"}},
+            "output_template": "{{.text}}",
+            "transition": {"branches": [{"operator": "default", "goto": "end"}]},
+        }
+    ],
+}
+
+
+def chain(other: str) -> str:
+    return json.dumps(PASS_ON).replace("OTHER", other)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house(tmp_path_factory.mktemp("house")) as made:
+        theirs = made.inbox.parent / "theirs"
+        theirs.mkdir()
+        (theirs / "note.txt").write_text("low water at noon")
+        calls = 'services = { agent = "agents" }\n'
+        mine = f'scope = [{{ path = "{made.inbox}", access = "write" }}]\n'
+        made.write("bindings/files.toml", 'apiVersion = "handler.binding/v1"\nconnector = "fs-scope"\n')
+        made.write("bindings/agents.toml", 'apiVersion = "handler.binding/v1"\nconnector = "agent-local"\n')
+        listed = 'agents = ["reader", "slow", "ping", "relay"]\n'
+        made.write("agents/clerk.toml", HEAD + calls + mine + listed)
+        made.write("agents/maid.toml", HEAD + calls + 'agents = ["slow"]\n')
+        reads = json.dumps(["sh", "-c", READS, "sh", "{input}", str(made.inbox)])
+        made.write(
+            "agents/reader.toml",
+            f'{HEAD}description = "reads notes"\nservices = {{ fs = "files" }}\n'
+            f'scope = ["{theirs}"]\nrun = {{ command = {reads} }}\n',
+        )
+        slow = json.dumps(["sh", "-c", SLOW.format(inbox=made.inbox)])
+        made.write("agents/slow.toml", f"{HEAD}{mine}run.command = {slow}\n")
+        made.write("agents/ping.toml", HEAD + calls + 'agents = ["pong"]\nrun.chain = "to-pong"\n')
+        made.write("agents/pong.toml", HEAD + calls + 'agents = ["ping"]\nrun.chain = "to-ping"\n')
+        made.write("agents/relay.toml", HEAD + calls + 'agents = ["slow", "reader"]\nrun.chain = "to-slow"\n')
+        for other in ("ping", "pong", "slow", "reader"):
+            made.write(f"chains/to-{other}.json", chain(other))
+        made.write("policies/approval.toml", POLICY)
+        made.start()
+        made.handler("apply", "--wait")
+        yield made
+
+
+class Agent:
+    """What an agent says over a session of its own, by MCP lines and no process for each call."""
+
+    def __init__(self, made: House, name: str) -> None:
+        self._services = ask(made, "session.open", agent=name)["services"]
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        params = {"name": f"agent_{tool}", "arguments": arguments}
+        told = asked(self._services, "tools/call", params)
+        if told.get("isError"):
+            return {"error": next(iter(told["_meta"].values()))["error"]}
+        found: dict[str, Any] = told["structuredContent"]
+        return found
+
+    def submit(self, agent: str, text: str = "please", **more: Any) -> str:
+        return str(self.call("run_submit", agent=agent, input=text, **more)["job"])
+
+    def state(self, job: str) -> str:
+        return str(self.call("run_status", job=job).get("state"))
+
+    def ends(self, job: str, state: str) -> None:
+        wait_for(lambda: self.state(job) != "working", "it is over")
+        assert self.state(job) == state
+
+
+def ask(made: House, method: str, **params: Any) -> Any:
+    return asked(f"{made.run}/control.sock", method, params)
+
+
+def asked(socket: str, method: str, params: dict[str, Any]) -> Any:
+    line = lines.Line(socket)
+    try:
+        return line.ask(method, params, 90.0)
+    finally:
+        line.close()
+
+
+def sleepers() -> list[int]:
+    """The processes of the agent that never ends."""
+    found = []
+    for one in Path("/proc").iterdir():
+        if one.name.isdigit():
+            try:
+                words = (one / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if words == b"sleep\0" + b"600\0":
+                found.append(int(one.name))
+    return found
+
+
+def begun(made: House) -> bool:
+    """Whether the agent that never ends has begun, which is forgotten when it was asked."""
+    found = (made.inbox / "begun").exists() and len(sleepers()) > 1
+    if found:
+        (made.inbox / "begun").unlink()
+    return found
+
+
+def test_another_agent_works_with_its_own_files_and_services(place: House) -> None:
+    clerk = Agent(place, "clerk")
+    assert clerk.call("list")["agents"][0] == {"agent": "reader", "description": "reads notes"}
+    job = clerk.submit("reader", "when is it low?", output="answer.txt")
+    clerk.ends(job, "succeeded")
+    later = Agent(place, "clerk")
+    told = later.call("run_result", job=job)
+    assert "low water at noon" in told["text"]
+    assert "told: when is it low?" in told["text"]
+    assert "No such file" in told["text"]  # the caller's folder is not there
+    assert told["isWhole"]
+    assert (place.inbox / "answer.txt").read_bytes() == told["text"].encode()
+    assert "aside" in place.handler("logs", "agents").stdout
+    assert [one["agent"] for one in place.calls() if one["tool"] == "fs_read_file"] == ["reader"]
+    assert "agent_run_submit" in place.handler("jobs", "list", "-a").stdout
+
+
+def test_who_is_not_listed_is_not_called(place: House) -> None:
+    maid = Agent(place, "maid")
+    assert maid.call("run_submit", agent="reader", input="x")["error"] == "no_such_agent"
+    assert maid.call("run_submit", agent="nobody", input="x")["error"] == "no_such_agent"
+    assert [one["agent"] for one in maid.call("list")["agents"]] == ["slow"]
+
+
+def test_a_cancel_ends_every_process_of_it(place: House) -> None:
+    clerk, maid = Agent(place, "clerk"), Agent(place, "maid")
+    job = clerk.submit("slow")
+    wait_for(lambda: begun(place), "it runs")
+    assert maid.call("run_cancel", job=job)["error"] == "refused"
+    clerk.call("run_cancel", job=job)
+    clerk.ends(job, "cancelled")
+    assert not sleepers()
+    assert clerk.call("run_result", job=job)["error"] == "cancelled"
+
+
+def test_agents_that_call_one_another_come_to_an_end(place: House) -> None:
+    clerk = Agent(place, "clerk")
+    job = clerk.submit("ping", "round and round")
+    clerk.ends(job, "failed")
+    runs = [one for one in ask(place, "run.list")["runs"] if one["agent"] in ("ping", "pong")]
+    assert [(one["agent"], one["above"]) for one in reversed(runs)] == [
+        ("ping", ["clerk"]),
+        ("pong", ["clerk", "ping"]),
+        ("ping", ["clerk", "ping", "pong"]),
+    ]
+    assert {one["state"] for one in runs} == {"failed"}
+    assert "too_deep" in json.dumps(runs[0])
+    assert clerk.call("run_result", job=job)["error"] == "failed"
+
+
+def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_of_it(place: House) -> None:
+    clerk = Agent(place, "clerk")
+    job = clerk.submit("relay", "by a chain, to a command")
+    wait_for(lambda: begun(place), "the command runs")
+    (run,) = [one for one in ask(place, "run.list")["runs"] if one["agent"] == "relay"]
+    assert run["state"] == "waiting_service"
+    assert run["id"] in place.handler("runs", "list").stdout
+    assert "waiting_service" in place.handler("runs", "show", run["id"]).stdout
+    open_sessions = [one["agent"] for one in ask(place, "session.list")]
+    assert "relay" not in open_sessions  # it waits by the attempt's id alone
+    assert place.daemon is not None
+    os.kill(place.daemon.pid, signal.SIGKILL)
+    place.daemon.wait()
+    wait_for(lambda: not sleepers(), "what ran ended with it")
+    place.start()
+    place.handler("apply", "--wait")
+    clerk = Agent(place, "clerk")
+    wait_for(lambda: clerk.state(job) != "working", "the run hears what became of its command")
+    assert clerk.state(job) == "failed"
+    assert "outcome_unknown" in json.dumps(ask(place, "run.show", run=run["id"]))
+    assert not begun(place)
