@@ -367,8 +367,8 @@ PROJECTS = [
 ]
 
 CHAIN = {
-    "chains/answer.json": '{"tasks": [{"id": "x", "handler": "noop", '
-    '"transition": {"branches": [{"operator": "default", "goto": "end"}]}}]}'
+    "chains/answer.toml": '[[tasks]]\nid = "x"\nhandler = "noop"\n'
+    'transition = { branches = [{ operator = "default", goto = "end" }] }\n'
 }
 AGENTS = [
     Bad(
