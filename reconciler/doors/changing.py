@@ -1,8 +1,9 @@
 """``diff`` and ``apply``: what would change, and making it so, through the controller or without one.
 
 The controller decides when one runs; without it the same rooms decide here, under the same lock, and nothing
-runs until ``handlerd`` does. Exit codes follow the table: diff 0 nothing, 1 something, 2 anything refused;
-apply 0 applied, 1 something refused, 3 not ready in time.
+runs until ``handlerd`` does. They are imported for that alone: it takes longer than asking. Exit codes follow
+the table: diff 0 nothing, 1 something, 2 anything refused; apply 0 applied, 1 something refused, 3 not ready
+in time.
 """
 
 import json
@@ -11,8 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 
-from reconciler.control import comparing, folders, lock, once
-from reconciler.control.place import Place
+from reconciler.control import folders
 from reconciler.doors import client, columns, lines, radius, standing, tables, usage
 
 _WAIT_S = 120.0
@@ -124,6 +124,8 @@ def _applied(settings: usage.Settings, wish: Wish) -> int:
 
 def _applied_here(settings: usage.Settings, wish: Wish) -> lines.Json:
     """Apply without a controller; raises ``Stopped`` while one is starting or stopping."""
+    from reconciler.control import lock, once  # noqa: PLC0415 - all the rooms: where a controller answers, none is needed
+
     try:
         report = once.apply(folders.configuration(settings.config), wish.expected, prune_all=wish.prune_all)
     except lock.Held as held:
@@ -179,6 +181,8 @@ def _previewed(settings: usage.Settings, wish: Wish, rev: str = "") -> lines.Jso
     try:
         return client.Client(settings.config).ask("diff", {**_pruning(wish), **({"rev": rev} if rev else {})})
     except client.NoController:
+        from reconciler.control import comparing, once  # noqa: PLC0415 - all the rooms: where a controller answers, none is needed
+
         asked = comparing.Wish(rev, prune_all=wish.prune_all)
         return once.preview(folders.configuration(settings.config), asked)
 
@@ -188,6 +192,9 @@ def _between(settings: usage.Settings, revs: str) -> lines.Json:
     older, _, newer = revs.partition("..")
     if not older or not newer or newer.startswith("."):
         raise usage.Usage(f"--rev wants a commit, or two as A..B, not '{revs}'")
+    from reconciler.control import comparing  # noqa: PLC0415 - all the rooms: where a controller answers, none is needed
+    from reconciler.control.place import Place  # noqa: PLC0415 - as above
+
     return comparing.between(Place.of(folders.configuration(settings.config)), older, newer)
 
 
