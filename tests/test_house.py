@@ -159,6 +159,14 @@ def test_the_kit_and_the_bridge_start_with_the_standard_library_alone() -> None:
                 assert top in sys.stdlib_module_names or name in own, (target, name)
 
 
+def test_a_controller_starts_without_what_only_a_wrong_file_needs() -> None:
+    code = (
+        "import sys, reconciler.control.daemon; print({'pydantic', 'tomlkit', 'click'} & sys.modules.keys())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert run.stdout == "set()\n"
+
+
 def test_nothing_committed_names_this_machine_or_a_registry() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     needles = [

@@ -3,19 +3,25 @@
 Evidence is about a subject: a connector's folder, how an instance of it is made, and the suites that it was
 held to. With another digest of any of them it is void, whatever it says. It may take a binding's service
 away, where the binding asks for it, and never gives one.
+
+The shapes of the file are models, which take as long to import as all the rest: what makes one imports them.
 """
+
+from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import rfc8785
 
-from reconciler.config.evidence import Evidence, EvidenceSubject
 from reconciler.model.hosts import Target
 from reconciler.model.recipes import Recipe
+
+if TYPE_CHECKING:
+    from reconciler.config.evidence import Evidence, EvidenceSubject
 
 API = "handler.evidence/v1"
 _CONTRACT = ("interface.toml", "tools.json")
@@ -33,6 +39,8 @@ def subject(recipe: Recipe, suites: Mapping[str, Mapping[str, bytes]]) -> Eviden
     folders, which lie elsewhere for everybody; servers count by where they are. What says nothing is left
     out, so that a recipe which can say more in a later release keeps its evidence.
     """
+    from reconciler.config.evidence import EvidenceSubject  # noqa: PLC0415 - where it is needed
+
     making = {key: value for key, value in recipe.as_json().items() if key not in _NOT_OF_MAKING}
     making["secrets"] = sorted(use.slot for use in recipe.secrets)
     making |= {name: [key for key, _ in making.get(name, ())] for name in ("adds", "folders")}
@@ -69,6 +77,8 @@ def sealed(values: Mapping[str, Any]) -> Evidence:
     """Evidence of these values, its verdicts and its fingerprint worked out. ``values`` has the file's keys,
     without these three. Raises pydantic's ValidationError.
     """
+    from reconciler.config.evidence import Evidence  # noqa: PLC0415 - where it is needed
+
     results = values["results"]
     tiers = {tier: _tier(results, tier) for tier in ("conformance", "certification")}
     whole = {"apiVersion": API, **values, "tiers": tiers}

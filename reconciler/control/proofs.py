@@ -5,17 +5,20 @@
 at. A file that is none, or was changed since it was sealed, proves nothing and is passed over.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from reconciler.config.evidence import Evidence
 from reconciler.control import atomic
 from reconciler.model.inventory import Layer, Tree
+
+if TYPE_CHECKING:
+    from reconciler.config.evidence import Evidence
 
 FOLDER = "evidence"
 _BARE = "default"  # of a check without a binding
@@ -97,8 +100,12 @@ def _text(path: Path) -> bytes:
 
 
 def _read(texts: list[bytes]) -> Iterator[Evidence]:
+    if not texts:
+        return
+    from reconciler.config.evidence import Evidence  # noqa: PLC0415 - where there is any: see conformance.evidence
+
     for text in texts:
         try:
             yield Evidence.model_validate_json(text)
-        except ValidationError:
+        except ValueError:  # pydantic's ValidationError is one
             continue

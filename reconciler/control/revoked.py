@@ -12,8 +12,6 @@ nor a reference that is misspelt. Pure.
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 
-from pydantic import ValidationError
-
 from reconciler.control.looking import Look
 from reconciler.model.identity import moved
 from reconciler.model.inventory import Layer, Resource
@@ -88,7 +86,7 @@ def _references(said: object) -> Iterator[Source]:
         try:
             use = making.secret("", SecretReference.model_validate(said), SecretSlot())
             yield use.form, use.reference
-        except ValidationError:
+        except ValueError:  # pydantic's ValidationError is one
             pass
         for one in said.values():
             yield from _references(one)

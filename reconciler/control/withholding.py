@@ -6,13 +6,15 @@ state folder, and what is committed beside the connector. A look costs a listing
 bindings have; files are read when they change.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reconciler.admission.admit import Admission
-from reconciler.config.evidence import Evidence, EvidenceSubject
 from reconciler.conformance import evidence as law
 from reconciler.conformance.evidence import Proof
 from reconciler.control import proofs
@@ -22,6 +24,9 @@ from reconciler.model.resources import Binding
 from reconciler.model.status import Reason
 from reconciler.plan.desired import Desired
 from reconciler.plan.making import Made
+
+if TYPE_CHECKING:
+    from reconciler.config.evidence import Evidence, EvidenceSubject
 
 
 @dataclass(frozen=True, slots=True)
