@@ -68,7 +68,7 @@ def _fmt(settings: usage.Settings, paths: tuple[str, ...], check: bool) -> int: 
 @click.option("--connector", default="", help="What a new binding configures.")
 @click.option("--implements", default="", help="The interface version that a new connector fulfils.")
 @click.option("--runtime", default="", help="What runs a new connector: python, deno, mcp, …")
-@click.option("--like", default="", help="The profile that a new profile begins as (local-chat.generic@1).")
+@click.option("--like", default="", help="The profile that a new profile begins as (local-chat.generic@2).")
 @click.pass_obj
 def _new(settings: usage.Settings, /, kind: str, name: str, **of: str) -> int:
     """Write one commented object: a binding, agent, project, connector, interface, chain, policy or profile.

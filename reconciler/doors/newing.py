@@ -29,7 +29,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "connector": ("--implements", "--runtime"),
     "profile": ("--like",),
 }
-_LIKE = "local-chat.generic@1"
+_LIKE = "local-chat.generic@2"
 _PROFILE = re.compile(r"[a-z][a-z0-9]*([.-][a-z0-9]+)*")  # as model.profilewords has it
 
 

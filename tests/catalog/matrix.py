@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.catalog import roundtrips
+from tests.catalog import real_models, roundtrips
 from tests.kit import engineside, maildirs, mailserver
 from tests.kit.engines import CATALOG, interface, spec
 from tests.kit.house import BIN, house
@@ -32,6 +32,12 @@ def _models(folder: Path) -> Iterator[Settings]:
     folder.chmod(0o755)
     (models / "noise.gguf").write_bytes(gguf())
     yield {"settings": {"models": str(models), "contextTokens": 2048}, "models": ["noise"]}
+
+
+@contextmanager
+def _llama(folder: Path) -> Iterator[Settings]:
+    with real_models.served(folder, "") as base:
+        yield {"settings": {"baseUrl": f"{base}/v1"}, "models": ["tiny"]}
 
 
 @contextmanager
@@ -77,6 +83,7 @@ BOUND: dict[str, Callable[[Path], AbstractContextManager[Settings]]] = {
     "http-fetch": _web,
     "email-maildir": _boxes,
     "email-smtp": _mail,
+    "llm-llama-server": _llama,
     "llm-llamacpp": _models,
     "llm-openai": _chat,
     "search-local": _corpus,
@@ -112,6 +119,8 @@ def test_every_case_passes(connector: str, lines: list[str], tmp_path: Path) -> 
         if settings:
             made.write("bindings/examined.toml", _binding(connector, settings))
             words += ["--binding", "examined"]
+        if spec(connector).profiles:
+            words.append("--live")
         if connector in _HERE:
             words.append("--allow-effects")
         done = subprocess.run(

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model import turnlines
+from reconciler.model.turns import Message, Text, Turn
 from tests.flows.test_chain_runs import ask, finished, kinds
 from tests.kit.engines import ROOT, environment
-from tests.kit.house import FIXTURES, House, house
+from tests.kit.house import FIXTURES, House, house, wait_for
 from tests.kit.tiny_gguf import gguf
 
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(600)]
@@ -73,7 +75,7 @@ def served(folder: Path, grammar: str) -> Iterator[str]:
     model = folder / "tiny.gguf"
     model.write_bytes(gguf())
     with subprocess.Popen(
-        [sys.executable, str(ROOT / "tests/kit/llamaserver.py"), str(model), grammar],
+        [sys.executable, str(ROOT / "tests/kit/llamaserver.py"), str(model), *filter(None, [grammar])],
         env={"PYTHONPATH": environment("llm-llamacpp")},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     ) as server:  # fmt: skip
@@ -95,6 +97,24 @@ def laid(made: House, base: str) -> None:
     made.handler("apply", "--wait")
 
 
+def test_llama_cpp_keeps_every_promise_of_llm_v1_and_counts_what_it_streams(tmp_path: Path) -> None:
+    with served(tmp_path, "") as base, house(tmp_path) as made:
+        made.write("handler.toml", 'apiVersion = "handler.config/v1"\n')
+        words = ("connector", "check", "llm-llama-server", "--set", f"baseUrl={base}/v1", "--model", "tiny")
+        told = made.handler(*words, "--live").stdout
+        assert "11 of 11 cases passed" in told
+        for connector in ("llm-llama-server", "llm-local"):
+            made.write("bindings/chat.toml", BINDING.format(base=base).replace("llm-local", connector))
+            made.write("agents/clerk.toml", AGENT.format(inbox=made.inbox).replace("ocr =", "# ocr ="))
+            if made.daemon is None:
+                made.start()
+            made.handler("apply", "--wait")
+            turn = Turn("tiny", (Message("user", (Text("Say something."),)),), max_tokens=8, stream=True)
+            answer = ask(made, "llm.turn", agent="clerk", turn=turnlines.turn(turn))["answer"]
+            usage = turnlines.answer_from(answer).usage
+            assert 0 < usage.output_tokens <= 8 < usage.input_tokens
+
+
 def test_a_real_model_routes_and_its_chain_reads_in_a_loop(tmp_path: Path) -> None:
     with served(tmp_path, 'root ::= "read"') as base, house(tmp_path) as made:
         laid(made, base)
@@ -105,7 +125,11 @@ def test_a_real_model_routes_and_its_chain_reads_in_a_loop(tmp_path: Path) -> No
         assert asked == ["tiny", "tiny", "tiny"]
         assert kinds(done).count("tool_call") == 2
         assert done["output"]["text"] == "1 page"
-        assert len([one for one in made.calls() if one["tool"] == "ocr_extract"]) == 2
+
+        def read() -> int:
+            return len([one for one in made.calls() if one["tool"] == "ocr_extract"])
+
+        wait_for(lambda: read() == 2, "both calls are recorded")
 
 
 def test_a_real_model_that_says_what_is_no_label_takes_the_default(tmp_path: Path) -> None:

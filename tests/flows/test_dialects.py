@@ -173,7 +173,7 @@ def test_report_19_a_server_that_ignores_the_schema_fails_its_check_and_is_withh
     facts = facts.replace("[operation.stream]", form).replace('id = "local-chat.generic"', 'id = "strict"')
     place.write("profiles/strict/1/profile.toml", facts)
     text = (CATALOG / "connectors/llm-local/connector.toml").read_text()
-    text = text.replace("local-chat.generic@1", "strict@1").replace('"llm-local"', '"strict"')
+    text = text.replace("local-chat.generic@2", "strict@1").replace('"llm-local"', '"strict"')
     place.write("connectors/strict/connector.toml", text)
     place.write("connectors/strict/PROVISIONING.md", "nothing\n")
     bound = BINDING.format(base=far.base).replace("llm-local", "strict")

@@ -53,7 +53,7 @@ def exact(made: House) -> None:
     profile = profile.replace('id = "local-chat.generic"', 'id = "exact-chat"')
     made.write("profiles/exact-chat/1/profile.toml", profile + '\n[echo]\nmodel = "exact"\n')
     connector = (ROOT / "catalog/connectors/llm-local/connector.toml").read_text()
-    connector = connector.replace('"llm-local"', '"exact"').replace("local-chat.generic@1", "exact-chat@1")
+    connector = connector.replace('"llm-local"', '"exact"').replace("local-chat.generic@2", "exact-chat@1")
     made.write("connectors/exact/connector.toml", connector)
     made.write("connectors/exact/PROVISIONING.md", "Nothing.\n")
 
