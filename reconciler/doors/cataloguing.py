@@ -212,7 +212,7 @@ def entries(look: offline.Look) -> list[Entry]:
 
 
 def _entry(look: offline.Look, state: Path, form: Resource[Connector]) -> Entry:
-    base, name = making.base(form), form.ref.name
+    base, name = making.base(form, making.profiles_of(look.admission, form)), form.ref.name
     named = [
         f"settings.{key}" for key, one in form.spec.settings.items() if one.format not in (None, "folder")
     ]
