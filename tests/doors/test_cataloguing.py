@@ -34,6 +34,7 @@ def names(place: World, *words: str) -> list[str]:
 def test_what_is_proven_is_listed_and_the_rest_are_candidates(place: World) -> None:
     proven, rest = names(place, "list"), names(place, "list", "--candidates")
     assert {"ocr-rapid", "ocr-tesseract"} <= set(proven)
+    assert "llm-llama-server" in proven  # of a connector without code, its profile's facts are part of it
     assert {"counter", "ocr-mistral"} <= set(rest)
     assert not set(proven) & set(rest)
     ran = catalog(place, "list")
@@ -51,6 +52,7 @@ def test_filters_narrow_the_list(place: World) -> None:
     assert "ocr-mistral" not in names(place, "list", "--candidates", "--local")
     assert "counter" not in names(place, "list", "--candidates", "--remote")
     assert names(place, "list", "--interface", "ocr", "--remote") == []
+    assert "embed-openai" in names(place, "list", "--candidates", "--egress", "api.openai.com")
     assert names(place, "search", "MISTRAL ocr") == ["ocr-mistral"]
     ran = catalog(place, "list", "--interface", "cuont")
     assert ran.code == 2

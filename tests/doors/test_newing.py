@@ -158,7 +158,7 @@ def test_an_agent_is_shown_what_it_could_use(world: World, config: Path) -> None
         (["interface", "services/v2"], "it is reserved"),
         (["policy", "mine"], "a policy is egress or approval, not 'mine'"),
         (["profile", "Acme"], "is no profile's name"),
-        (["profile", "acme", "--like", "local-chat.generik@1"], "did you mean 'local-chat.generic@2'?"),
+        (["profile", "acme", "--like", "local-chat.generik@2"], "did you mean 'local-chat.generic@2'?"),
         (
             ["connector", "x", "--implements", "ocr/v1", "--runtime", "ruby"],
             "there are attached, ",
