@@ -231,7 +231,7 @@ class Shadows:
         try:
             inbox = os.dup(lane.inbox) if copy.inputs else -1
             try:
-                arguments = await asyncio.to_thread(_handed, plan, copy, inbox, placed)
+                arguments = await _to_its_end(_handed, plan, copy, inbox, placed)
                 began = self.clock()
                 seconds = max(one.spec.limits.timeout_seconds for one, _ in plan.tools[copy.tool])
                 reply = await _reply(lane, f"shadow of {plan.binding}", (copy, arguments), seconds)
@@ -299,6 +299,16 @@ def _opened(copy: Copy, tool: Tool, inbox: int) -> bool:
             except OSError:
                 return False
     return True
+
+
+async def _to_its_end(work: Callable[..., dict[str, Any]], *words: object) -> dict[str, Any]:
+    """Work in a thread whose descriptors are not closed under it when nobody wants it any more."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *words))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise
 
 
 def _handed(plan: Plan, copy: Copy, inbox: int, placed: list[str]) -> dict[str, Any]:

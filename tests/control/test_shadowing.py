@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from reconciler.model import contract
 from reconciler.model.calls import Lane, Refusal, Reply, Result, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.resources import Interface
+from reconciler.router import files
 from tests.admission import build
 
 OWN, OTHER = InstanceName("own", "a" * 64), InstanceName("other", "b" * 64)
@@ -212,6 +214,39 @@ def test_a_copy_that_is_asked_when_the_controller_ends_is_given_up(tmp_path: Pat
         await made.shadows.close()
         assert made.other.cancelled == [1]
 
+    run(tmp_path, story)
+
+
+def test_a_shadow_that_is_taken_away_closes_no_file_that_is_still_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the number of a closed descriptor is soon another file's, and the copy goes there."""
+    begun, go_on, seen, hand_in = threading.Event(), threading.Event(), [], files.hand_in
+
+    def slow(opened: files.Opened, inbox: int, *words: Any, **more: Any) -> files.Blob:
+        begun.set()
+        go_on.wait(30)
+        seen.append((os.fstat(opened.descriptor).st_size, os.path.samestat(os.fstat(inbox), expected)))
+        return hand_in(opened, inbox, *words, **more)
+
+    monkeypatch.setattr(files, "hand_in", slow)
+
+    async def story(made: World) -> None:
+        nonlocal expected
+        expected = os.fstat(made.other.inbox)
+        _, _, sink = made.call(path=made.file("x.pdf"))
+        sink.done(Result(ANSWER, {}))
+        await until(begun.is_set)
+        (task := made.plan.task).cancel()  # type: ignore[union-attr]
+        await asyncio.sleep(0.01)
+        assert not task.done()  # type: ignore[union-attr]
+        go_on.set()
+        await until(lambda: made.plan.task is None)
+        assert seen == [(4, True)]
+        assert not any(made.other.folder.iterdir()), "what was handed over is given back"
+        assert not made.other.sent
+
+    expected = os.stat_result(range(10))
     run(tmp_path, story)
 
 
