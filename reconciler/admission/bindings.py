@@ -5,6 +5,7 @@ does not know is refused with the nearest key that it does, for a misspelt setti
 """
 
 import posixpath
+import re
 from collections.abc import Iterator
 
 from reconciler.admission import dialects
@@ -272,4 +273,7 @@ def _value_mend(setting: Setting) -> str:
         return f"write {listed(map(toml_value, setting.enum))}"
     if setting.default is not None:
         return f"write a value like {toml_value(setting.default)}"
-    return f"write a value that matches {quoted(setting.pattern)}" if setting.pattern else "write plain text"
+    if setting.pattern is None:
+        return "write plain text"
+    said = re.split(r"[,;:(]", setting.description, maxsplit=1)[0].strip()
+    return f"write {said}; it matches {quoted(setting.pattern)}"

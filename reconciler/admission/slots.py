@@ -174,7 +174,7 @@ def _plain_fault(setting: Setting, value: object) -> str | None:
     if isinstance(value, str) and "\0" in value:
         return "holds a NUL character, which no variable can"
     if setting.pattern is not None and not matches(setting.pattern, str(value)):
-        return f"{quoted(value)} does not match {quoted(setting.pattern)}"
+        return f"{quoted(value)} does not match {quoted(setting.pattern)}" if value else "is empty"
     return None
 
 

@@ -30,6 +30,9 @@ FORMED = build.catalog() | connector(
     more='[settings.docs]\ndescription = "d"\nformat = "folder"\nrequired = true\n'
     '[settings.url]\ndescription = "u"\nformat = "url"\n',
 )
+PATTERNED = build.catalog() | connector(
+    "engine", "ocr/v1", more='[settings.from]\ndescription = "the sender, of mail"\npattern = "^.+@x$"\n'
+)
 NEEDY = build.catalog() | connector(
     "engine", "ocr/v1", more='[settings.model]\ndescription = "m"\nrequired = true\nenum = ["fast"]\n'
 )
@@ -97,6 +100,16 @@ BINDINGS = [
         "write 'fast' or 'best'",
         (B, '"slow"', "'best'"),
         ENGINE,
+    ),
+    Bad(
+        "B204",
+        binding("b", "engine", 'settings = { from = "" }\n'),
+        B,
+        "settings.from",
+        "the value is empty",
+        "write the sender; it matches '^.+@x$'",
+        (B, '""', "'a@x'"),
+        PATTERNED,
     ),
     Bad(
         "B204",
