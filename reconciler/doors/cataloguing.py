@@ -17,7 +17,7 @@ from reconciler.control import atomic, folders, proofs
 from reconciler.doors import columns, offline, reviewing, usage
 from reconciler.model.inventory import Layer, Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
-from reconciler.model.resources import Connector, Interface
+from reconciler.model.resources import Connector, Interface, ToolMapping
 from reconciler.plan import making
 
 TIERS = ("certification", "conformance", "failed", "stale", "none")
@@ -161,11 +161,23 @@ def _connector(form: Resource[Connector], one: Entry) -> dict[str, Any]:
     pages = form.files.get("PROVISIONING.md", b"") or b""
     return {
         **one.told(),
+        **({"runs": runs} if (runs := _runs(spec)) else {}),
+        "tools": {name: _answered(name, mapped) for name, mapped in spec.tool.items()},
         "secrets": {slot: told.description or "" for slot, told in spec.secret_slots.items()},
         "settings": {key: told.description for key, told in spec.settings.items()},
         "programs": list(spec.sandbox.programs),
         "provisioning": pages.decode("utf-8", "replace"),
     }
+
+
+def _runs(spec: Connector) -> str:
+    """What is run, or spoken to; "" where its own code is all."""
+    return " ".join(spec.command or ()) or spec.image or spec.url or spec.socket or ", ".join(spec.profiles)
+
+
+def _answered(name: str, mapped: ToolMapping) -> str:
+    """What of a wrapped server, or of a profile, answers a tool."""
+    return f"operation {mapped.operation}" if mapped.operation else f"{mapped.from_ or name} of the server"
 
 
 def _reached(one: Entry) -> str:

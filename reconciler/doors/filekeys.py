@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from reconciler.config import schemas
-from reconciler.doors import columns, standing, usage
+from reconciler.doors import columns, keyexamples, standing, usage
 
 
 def run(settings: usage.Settings, subject: str) -> int:
@@ -25,10 +25,17 @@ def run(settings: usage.Settings, subject: str) -> int:
         return 0
     paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
     told = [
-        _described(wholes[at[0]], node, name, paint) for at, (name, node) in zip(starts, found, strict=True)
+        _described(wholes[at[0]], node, name, paint) + _example(at)
+        for at, (name, node) in zip(starts, found, strict=True)
     ]
     sys.stdout.write("\n".join(told))
     return 0
+
+
+def _example(at: list[str]) -> str:
+    lines = "".join(f"  {line}".rstrip() + "\n" for line in keyexamples.of(at).splitlines())
+    command = keyexamples.written(at)
+    return (f"\nFor example:\n{lines}" if lines else "") + (f"\n{command}\n" if command else "")
 
 
 def _starts(wholes: dict[str, Any], path: list[str]) -> list[list[str]]:

@@ -220,3 +220,15 @@ def test_the_words_of_an_empty_draft_are_warned_about_in_each_text_that_a_model_
             line for line in said.splitlines() if line.startswith(f"{folder}/{file}:") and "I235" in line
         ]
         assert len(places) == (3 if file.endswith(".md") else 1), said  # each of them, at once
+
+
+@pytest.mark.slow
+def test_what_explain_shows_of_policies_is_admitted_as_printed(world: World, config: Path) -> None:
+    for kind, name in (("policy", "egress"), ("approval", "approval")):
+        told = world.handler("explain", kind).out.partition("For example:\n")[2]
+        text, _, last = told.rstrip().rpartition("\n")
+        assert last == f"'handler new policy {name}' writes one with comments."
+        (config / "policies").mkdir(exist_ok=True)
+        (config / f"policies/{name}.toml").write_text("".join(f"{line[2:]}\n" for line in text.splitlines()))
+    assert world.handler("validate", "config").code == 0
+    assert 'id = "ask-first"' in world.handler("explain", "policy.rule").out
