@@ -8,7 +8,7 @@ Durations and templates that cannot be read (L18) are refused, wherever they sta
 from collections.abc import Callable, Iterator
 
 from reconciler.admission import chaintypes
-from reconciler.admission.chainfindings import Finding, warning
+from reconciler.admission.findings import Finding, warning
 from reconciler.model.chain import BUDGET, Chain, Task, edges, labels, task_by_id
 from reconciler.model.problems import Path, listed, quoted
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from reconciler.admission import chaintypes
-from reconciler.admission.chainfindings import Finding
+from reconciler.admission.findings import Finding
 from reconciler.admission.view import nearest
 from reconciler.model.chain import END, ENVELOPE, Chain, Task, labels
 from reconciler.model.problems import Path, listed, quoted

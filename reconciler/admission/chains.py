@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from reconciler.admission import chainhints, chainlint, chainvet
-from reconciler.admission.chainfindings import Finding
+from reconciler.admission.findings import Finding
 from reconciler.admission.view import View
 from reconciler.model.chain import Chain
 from reconciler.model.inventory import Resource

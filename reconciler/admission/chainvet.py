@@ -7,7 +7,7 @@ still do wrong is ``chainlint``'s to say.
 import re
 from collections.abc import Iterator
 
-from reconciler.admission.chainfindings import Finding
+from reconciler.admission.findings import Finding
 from reconciler.admission.view import nearest
 from reconciler.model.chain import BUDGET, END, HANDLERS, OPERATORS, Branch, Chain
 from reconciler.model.problems import Path, listed, quoted

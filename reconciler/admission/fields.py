@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.admission import patterns
-from reconciler.admission.nodes import Finding, Node, is_text, mapping, seq
+from reconciler.admission.findings import Finding
+from reconciler.admission.nodes import Node, is_text, mapping, seq
 from reconciler.admission.view import nearest
 from reconciler.model.contract import FILE_IN, FILE_OUT
 from reconciler.model.problems import Path, Severity, listed, quoted

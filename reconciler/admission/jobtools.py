@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reconciler.admission.nodes import Finding
+from reconciler.admission.findings import Finding
 from reconciler.admission.view import whole_path
 from reconciler.model.contract import SUBMIT
 from reconciler.model.effects import UNKNOWN
 from reconciler.model.inventory import Resource
 from reconciler.model.jobs import CANCELLED, NOT_READY, SCHEMAS, bare, companions
-from reconciler.model.problems import Problem, Span, quoted
+from reconciler.model.problems import Problem, quoted
 from reconciler.model.resources import Interface
 
 Tools = Sequence[Mapping[str, Any]]
@@ -62,20 +62,8 @@ def _errors(interface: Resource[Interface], job: str) -> Iterator[Problem]:
 
 
 def _own(interface: Resource[Interface], found: Finding) -> Problem:
-    return _problem(interface, Span(interface.file), found)
+    return found.problem(interface.file, interface.ref)
 
 
 def _there(interface: Resource[Interface], found: Finding) -> Problem:
-    return _problem(interface, Span(whole_path(interface, "tools.json")), found)
-
-
-def _problem(interface: Resource[Interface], at: Span, found: Finding) -> Problem:
-    return Problem(
-        code=found.code,
-        what=found.what,
-        why=found.why,
-        mend=found.mend,
-        at=at,
-        path=found.path,
-        about=interface.ref,
-    )
+    return found.problem(whole_path(interface, "tools.json"), interface.ref)

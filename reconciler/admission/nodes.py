@@ -8,22 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from reconciler.model.problems import Path, Severity, quoted
+from reconciler.admission.findings import Finding
+from reconciler.model.problems import Path, quoted
 
 BRANCHES = ("anyOf", "oneOf", "allOf")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One fault of a schema; ``path`` is relative to the schema."""
-
-    code: str
-    path: Path
-    what: str
-    why: str
-    mend: str
-    severity: Severity = Severity.ERROR
-    on_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reconciler.admission.nodes import BRANCHES, Finding, Node, children, is_text, mapping, seq
+from reconciler.admission.findings import Finding
+from reconciler.admission.nodes import BRANCHES, Node, children, is_text, mapping, seq
 from reconciler.model.problems import Path
 
 MAX_NODES = 5_000  # schema nodes with references written out: a doubling chain of references counts

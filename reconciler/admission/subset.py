@@ -10,9 +10,9 @@ ECMA-262 with flag u and run in linear time, and files stand only where the rout
 from collections.abc import Callable, Iterator, Mapping
 
 from reconciler.admission import fields, references
+from reconciler.admission.findings import Finding
 from reconciler.admission.nodes import (
     BRANCHES,
-    Finding,
     Node,
     is_text,
     mapping,

@@ -7,7 +7,7 @@ properties, never exact outputs. Running a suite is another room's work: nothing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.admission.nodes import Finding
+from reconciler.admission.findings import Finding
 from reconciler.admission.tools import Tools
 from reconciler.admission.view import inside, nearest, whole_path
 from reconciler.config import toml
@@ -37,16 +37,7 @@ def problems(interface: Resource[Interface], tools: Tools) -> Iterator[Problem]:
         yield Problem("I242", suite.what, suite.why, suite.mend, where, about=interface.ref)
         return
     for found in _findings(interface, tools, suite):
-        yield Problem(
-            code=found.code,
-            what=found.what,
-            why=found.why,
-            mend=found.mend,
-            at=Span(at),
-            path=found.path,
-            about=interface.ref,
-            on_key=found.on_key,
-        )
+        yield found.problem(at, interface.ref)
 
 
 def _findings(interface: Resource[Interface], tools: Tools, suite: Mapping[str, Any]) -> Iterator[Finding]:

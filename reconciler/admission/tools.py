@@ -9,11 +9,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from reconciler.admission import fields, jobtools, subset
+from reconciler.admission.findings import Finding
 from reconciler.admission.guidance import hidden, hidden_problem
-from reconciler.admission.nodes import Finding
 from reconciler.admission.view import inside, nearest, whole_path
 from reconciler.model.inventory import Resource
 from reconciler.model.names import MAX_TOOL_NAME, tool_prefix
@@ -299,20 +300,8 @@ def _texts(tools: Tools) -> Iterator[tuple[Path, str]]:
 
 
 def _under(path: Path, found: Finding) -> Finding:
-    return Finding(
-        found.code, (*path, *found.path), found.what, found.why, found.mend, found.severity, found.on_key
-    )
+    return replace(found, path=(*path, *found.path))
 
 
 def _problem(interface: Resource[Interface], found: Finding) -> Problem:
-    return Problem(
-        code=found.code,
-        what=found.what,
-        why=found.why,
-        mend=found.mend,
-        at=Span(whole_path(interface, "tools.json")),
-        path=found.path,
-        severity=found.severity,
-        about=interface.ref,
-        on_key=found.on_key,
-    )
+    return found.problem(whole_path(interface, "tools.json"), interface.ref)

@@ -1,4 +1,4 @@
-"""One thing that is wrong, or odd, in a chain: by its place in the chain, before a file is known."""
+"""One thing that is wrong, or odd, inside a text (a schema, a suite, a chain): before its file is known."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from reconciler.model.problems import Path, Problem, Severity, Span
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What, why and mend, at a path of the chain; ``on_key`` where the key itself is meant."""
+    """What, why and mend, at a path inside the text; ``on_key`` where the key itself is meant."""
 
     code: str
     path: Path
@@ -16,8 +16,8 @@ class Finding:
     why: str
     mend: str
     severity: Severity = Severity.ERROR
-    candidates: tuple[str, ...] = ()
     on_key: bool = False
+    candidates: tuple[str, ...] = ()
 
     def problem(self, file: str, about: ObjectRef | None) -> Problem:
         """The same as a problem of a file."""
