@@ -108,7 +108,7 @@ BINDINGS = [
         "settings.from",
         "the value is empty",
         "write the sender; it matches '^.+@x$'",
-        (B, '""', "'a@x'"),
+        binding("b", "engine", 'settings = { from = "a@x" }\n'),
         PATTERNED,
     ),
     Bad(
