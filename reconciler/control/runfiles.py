@@ -96,6 +96,13 @@ class RunFiles:
         """Keep how a run stands."""
         atomic.write(self.path(head.id) / "head.json", orjson.dumps(head.as_json()) + b"\n")
 
+    def going(self, counts: Mapping[str, int]) -> None:
+        """Keep how many runs go on, by state: what a status says of them. A disk that is full keeps an
+        earlier number.
+        """
+        with suppress(OSError):
+            atomic.write(self.folder / "going.json", orjson.dumps(counts) + b"\n")
+
     def answer(self, run: str, line: Mapping[str, Any]) -> None:
         """Keep an answer: on the disk when this returns. Raises OSError, and leaves no half line."""
         path = self.path(run) / "answers.jsonl"

@@ -36,7 +36,7 @@ from reconciler.control import approvals, runapprovals, runjobs, runtools
 from reconciler.control.approvals import Approvals
 from reconciler.control.doorkeeper import Doorkeeper
 from reconciler.control.exposition import Family, counted
-from reconciler.control.runfiles import Head, RunFiles
+from reconciler.control.runfiles import Head, RunFiles, State
 from reconciler.control.runlive import Live
 from reconciler.control.scripted import Scripted
 from reconciler.model import approvals as policies
@@ -49,7 +49,7 @@ _LOG = logging.getLogger("handler.runs")
 BUILT_IN = "built-in"  # a run's word for its policy where the one that there is, is refused
 _KEEP_S = 3600.0  # so often sessions of runs are kept from ending for a day without a call
 _LONGEST_WHY = 300  # characters of a fault that is kept
-_GOING = (("running",), ("waiting_approval",), ("waiting_service",))
+_GOING: tuple[State, ...] = ("running", "waiting_approval", "waiting_service")
 MOST_LIVE = 200  # runs at once, those that wait included
 
 
@@ -105,16 +105,25 @@ class Runs:
         self.ready = asyncio.Event()  # sessions of before are open again, and there are routes
         self._now = now
         self._turn = asyncio.Lock()  # of two that resume one run, the second finds it going
+        self._closing = False
+        self._counted: dict[str, int] = {}
         self._epoch = secrets.token_hex(4)
 
+    def counts(self) -> dict[str, int]:
+        """How many runs go on, by state."""
+        states = [live.head.state for live in self.live.values()]
+        return {state: states.count(state) for state in _GOING}
+
     def families(self) -> Iterator[Family]:
-        """The runs that go on, as metrics."""
-        found: dict[tuple[str, ...], float] = dict.fromkeys(_GOING, 0.0)
-        for live in self.live.values():
-            if (live.head.state,) in found:
-                found[live.head.state,] += 1
+        """The same, as metrics."""
+        found: dict[tuple[str, ...], float] = {(state,): count for state, count in self.counts().items()}
         told = "Runs of chains that go on: at work, waiting for a person, waiting for a job."
         yield counted("handler_runs", told, ("state",), found, kind="gauge")
+
+    async def _count(self) -> None:
+        if (counts := self.counts()) != self._counted:
+            self._counted = counts
+            await asyncio.to_thread(self.files.going, counts)
 
     # begin and end
 
@@ -135,6 +144,7 @@ class Runs:
 
     async def close(self) -> None:
         """Stop all runs where they are; the next controller goes on with them."""
+        self._closing = True
         tasks = [one.task for one in self.live.values() if one.task is not None]
         for task in tasks:
             task.cancel()
@@ -278,7 +288,8 @@ class Runs:
             with suppress(OSError):
                 await asyncio.to_thread(self.files.put, live.head)
         finally:
-            self.live.pop(live.head.id, None)
+            if self.live.pop(live.head.id, None) is not None and not self._closing:
+                await self._count()
             live.stir()
 
     def _tell(self, live: Live) -> None:
@@ -302,6 +313,7 @@ class Runs:
     async def _put(self, live: Live, head: Head) -> None:
         live.head = head
         await asyncio.to_thread(self.files.put, head)
+        await self._count()
         live.stir()
 
     async def _carried(self, live: Live, ask: Ask) -> Reply:

@@ -20,8 +20,9 @@ from reconciler.doors import client, columns, usage
 _HEAD = ["RUN", "STATE", "CHAIN", "AGENT", "AGE", "WHY"]
 _COLOURS = {
     "completed": "green", "failed": "red", "cancelled": "yellow", "stopped": "red",
-    "waiting_approval": "yellow",
+    "waiting_approval": "yellow", "waiting_service": "yellow",
 }  # fmt: skip
+_SERVICE = "waiting_service"
 _FOLLOW_S = 30
 _STOPPED = 3  # exit of a run that can be resumed
 _MOST_INPUT = 16 * 2**20  # bytes
@@ -109,6 +110,8 @@ def _begun(settings: usage.Settings, control: client.Client, begun: Mapping[str,
         if not settings.quiet:
             number = begun.get("waits_for")
             waits = f"waits for a person: handler approve show {number}, then handler approve {number}"
+            if begun.get("state") == _SERVICE:
+                waits = f"waits for a job: handler jobs get {number}"
             goes = f"goes on in the controller: handler runs show {run_id}"
             sys.stderr.write(f"The run {waits if number else goes}\n")
     return 0
@@ -129,7 +132,11 @@ def _follow(settings: usage.Settings, control: client.Client, run_id: str) -> in
             _tell(settings, found)
             number = str(found["run"].get("waits_for") or "")
             if number and number != asked and not settings.quiet:
-                sys.stderr.write(f"  a person is asked: handler approve {number}\n")
+                is_job = found["run"].get("state") == _SERVICE
+                words = (
+                    f"a job is waited for: {_job(number)}" if is_job else f"a person is asked: {_ask(number)}"
+                )
+                sys.stderr.write(f"  {words}\n")
             asked, state = number, str(found["run"].get("state") or "")
             if "output" in found:
                 return _ended(settings, found)
@@ -258,8 +265,20 @@ def _true(state: Path, head: Head) -> Head:
     return replace(head, message="no controller runs: it goes on when one does")
 
 
+def _waits(one: Head) -> str:
+    return f"jobs get {one.waits_for}" if one.state == _SERVICE else f"approve {one.waits_for}"
+
+
+def _job(number: str) -> str:
+    return f"handler jobs get {number}"
+
+
+def _ask(number: str) -> str:
+    return f"handler approve {number}"
+
+
 def _row(one: Head) -> list[str]:
-    why = one.code or (f"approve {one.waits_for}" if one.waits_for else one.message)
+    why = one.code or (_waits(one) if one.waits_for else one.message)
     state = f"{one.state}{' (scripted)' if one.scripted else ''}"
     began = columns.age(max(0.0, time.time() - one.at))
     return [one.id, state, one.chain, one.agent, began, why[:60]]
@@ -269,7 +288,9 @@ def _sheet(head: Head) -> str:
     rows = [("run", head.id), ("state", head.state), ("chain", head.chain), ("agent", head.agent)]
     rows += [("began", iso(head.at)), ("ended", iso(head.ended) if head.ended else "")]
     rows += [("model", "scripted: a script answers, nothing is sent" if head.scripted else "")]
-    rows += [("waits for", f"a person: handler approve {head.waits_for}" if head.waits_for else "")]
+    kind = "a job" if head.state == _SERVICE else "a person"
+    rows += [("waits for", f"{kind}: handler {_waits(head)}" if head.waits_for else "")]
+    rows += [("for", " > ".join(head.above))]
     rows += [("task", head.task), ("code", head.code), ("why", head.message)]
     return "".join(f"{name:<10} {value}\n" for name, value in rows if value)
 

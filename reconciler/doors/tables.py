@@ -8,7 +8,7 @@ table: 0 everything is ready, 1 something is not, 2 the status cannot be read.
 import json
 import sys
 
-from reconciler.doors import columns, shadowed, standing, truthtable, usage
+from reconciler.doors import columns, goingruns, shadowed, standing, truthtable, usage
 from reconciler.doors.standing import Standing, Unknown
 from reconciler.model import revisions
 
@@ -155,7 +155,7 @@ def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
             text += f"{paint(word, colour)}   {told}\n"
     if summary.get("dirty") and not revisions.parts(applied).edits:
         text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
-    return text
+    return text + goingruns.told(seen.state)
 
 
 def _folded(seen: Standing, paint: columns.Paint) -> str:

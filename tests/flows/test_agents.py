@@ -24,6 +24,15 @@ READS = (
 )
 SLOW = 'echo begun > "{inbox}/begun"; (setsid sleep 600 &) ; trap "" TERM; sleep 600'
 POLICY = 'apiVersion = "handler.approval-policy/v1"\ndefaultAction = "allow"\n'
+CLASSES = """apiVersion = "handler.egress-policy/v1"
+[[class]]
+name = "open"
+[[class]]
+name = "private"
+[[rule]]
+id = "all"
+effect = "allow"
+"""
 PASS_ON = {
     "tasks": [
         {
@@ -77,7 +86,8 @@ class Agent:
     """What an agent says over a session of its own, by MCP lines and no process for each call."""
 
     def __init__(self, made: House, name: str) -> None:
-        self._services = ask(made, "session.open", agent=name)["services"]
+        told = ask(made, "session.open", agent=name)
+        self._services, self.session = told["services"], told["session"]
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         params = {"name": f"agent_{tool}", "arguments": arguments}
@@ -108,6 +118,17 @@ def asked(socket: str, method: str, params: dict[str, Any]) -> Any:
         return line.ask(method, params, 90.0)
     finally:
         line.close()
+
+
+def marks(made: House) -> dict[str, str]:
+    """The classes of what sessions have read."""
+    path = made.state / "egress-classes.json"
+    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def sessions_of(made: House, agent: str) -> list[str]:
+    return [one["session"] for one in ask(made, "run.list")["runs"] if one["agent"] == agent]
 
 
 def sleepers() -> list[int]:
@@ -145,7 +166,7 @@ def test_another_agent_works_with_its_own_files_and_services(place: House) -> No
     assert told["isWhole"]
     assert (place.inbox / "answer.txt").read_bytes() == told["text"].encode()
     assert "aside" in place.handler("logs", "agents").stdout
-    assert [one["agent"] for one in place.calls() if one["tool"] == "fs_read_file"] == ["reader"]
+    assert {one["agent"] for one in place.calls() if one["tool"] == "fs_read_file"} == {"reader"}
     assert "agent_run_submit" in place.handler("jobs", "list", "-a").stdout
 
 
@@ -171,7 +192,7 @@ def test_agents_that_call_one_another_come_to_an_end(place: House) -> None:
     clerk = Agent(place, "clerk")
     job = clerk.submit("ping", "round and round")
     clerk.ends(job, "failed")
-    runs = [one for one in ask(place, "run.list")["runs"] if one["agent"] in ("ping", "pong")]
+    runs = [one for one in ask(place, "run.list")["runs"] if one["agent"] in ("ping", "pong")][:3]
     assert [(one["agent"], one["above"]) for one in reversed(runs)] == [
         ("ping", ["clerk"]),
         ("pong", ["clerk", "ping"]),
@@ -186,10 +207,11 @@ def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_o
     clerk = Agent(place, "clerk")
     job = clerk.submit("relay", "by a chain, to a command")
     wait_for(lambda: begun(place), "the command runs")
-    (run,) = [one for one in ask(place, "run.list")["runs"] if one["agent"] == "relay"]
-    assert run["state"] == "waiting_service"
+    run = next(one for one in ask(place, "run.list")["runs"] if one["agent"] == "relay")
+    wait_for(lambda: ask(place, "run.show", run=run["id"])["run"]["state"] == "waiting_service", "it waits")
     assert run["id"] in place.handler("runs", "list").stdout
     assert "waiting_service" in place.handler("runs", "show", run["id"]).stdout
+    assert "of chains that wait: 1 for a job" in place.handler("status").stdout
     open_sessions = [one["agent"] for one in ask(place, "session.list")]
     assert "relay" not in open_sessions  # it waits by the attempt's id alone
     assert place.daemon is not None
@@ -203,3 +225,40 @@ def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_o
     assert clerk.state(job) == "failed"
     assert "outcome_unknown" in json.dumps(ask(place, "run.show", run=run["id"]))
     assert not begun(place)
+
+
+def test_a_run_that_waited_may_not_collect_what_its_agent_is_not_granted_any_more(place: House) -> None:
+    clerk = Agent(place, "clerk")
+    job = clerk.submit("relay", "again")
+    wait_for(lambda: begun(place), "the command runs")
+    run = next(one for one in ask(place, "run.list")["runs"] if one["agent"] == "relay")
+    wait_for(lambda: ask(place, "run.show", run=run["id"])["run"]["state"] == "waiting_service", "it waits")
+    whole = (place.config / "agents" / "relay.toml").read_text()
+    place.write("agents/relay.toml", whole.replace('{ agent = "agents" }', '{ fs = "files" }'))
+    place.handler("apply", "--wait", "-y")
+    attempt = ask(place, "run.show", run=run["id"])["run"]["waits_for"]
+    ask(place, "jobs.cancel", job=attempt)
+    clerk.ends(job, "failed")
+    assert not sleepers()
+    told = ask(place, "run.show", run=run["id"])
+    assert "refused" in json.dumps(told)
+    assert "of chains that wait" not in place.handler("status").stdout
+    place.write("agents/relay.toml", whole)
+    place.handler("apply", "--wait")
+
+
+def test_what_was_read_makes_others_careful_too(place: House) -> None:
+    place.write("policies/egress.toml", CLASSES)
+    file = place.config / "agents" / "reader.toml"
+    file.write_text(file.read_text().replace(HEAD, f'{HEAD}floorClass = "private"\n'))
+    place.handler("apply", "--wait")
+    clerk = Agent(place, "clerk")
+    job = clerk.submit("reader", "what is it?")
+    clerk.ends(job, "succeeded")
+    assert clerk.session not in marks(place)
+    clerk.call("run_result", job=job)
+    assert marks(place)[clerk.session] == "private"
+    clerk.submit("ping", "hear of it")
+    wait_for(
+        lambda: "private" in [marks(place).get(one) for one in sessions_of(place, "ping")], "so has ping"
+    )
