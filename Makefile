@@ -28,11 +28,11 @@ lint: setup  ## ruff, mypy --strict, the import contract, the house test
 	@$(PY) -m compileall -q reconciler
 	@$(PY) -m ruff check -q .
 	@$(PY) -m ruff format -q --check .
-	@# Beside mypy, once: pytest compiles the tests, which each of its workers would do for itself in a fresh clone.
-	@$(PY) -m pytest -qq --collect-only > /dev/null 2>&1 & tests=$$!; \
-	$(PY) -m mypy --no-error-summary; found=$$?; wait $$tests; exit $$found
+	@# Beside mypy: pytest compiles the tests, which each worker would do for itself in a fresh clone, and the house test.
+	@{ $(PY) -m pytest -q -p no:randomly tests/test_house.py > .house.log 2>&1; found=$$?; \
+	$(PY) -m pytest -qq --collect-only > /dev/null 2>&1; exit $$found; } & house=$$!; \
+	$(PY) -m mypy --no-error-summary; found=$$?; wait $$house || { cat .house.log; exit 1; }; rm -f .house.log; exit $$found
 	@.venv/bin/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }; rm -f .lint-imports.log
-	@$(PY) -m pytest -q -p no:randomly tests/test_house.py
 
 fmt: setup  ## format the code
 	$(PY) -m ruff check -q --fix .

@@ -552,8 +552,9 @@ def test_a_reference_that_is_taken_out_ends_what_holds_it_though_a_session_pins_
     place.handler("reconcile", "binding/tells")
     with contextlib.closing(Agent(place, "tells")) as agent:
         wait_for(lambda: agent.ask(mode="good") == {"text": "good"}, "it serves")
+        # The status follows a moment after the answer, and tells of the one before until that is gone.
+        wait_for(lambda: len(running(place, "tells")) == 1, "the status tells of the one that serves")
         before = running(place, "tells")
-        assert len(before) == 1
         made.bind("tells", "")
         place.handler("apply", "--wait")
         wait_for(lambda: not before & running(place, "tells"), "what holds it is ended")
