@@ -33,6 +33,7 @@ from reconciler.wire import jsonrpc
 
 _FOLDER = "conformance/"
 _AGAIN_S = 0.2  # between two questions about a job
+_JOB_S = 3600.0  # a job of a case is given up after an hour
 _LINE_FACTOR, _LINE_ROOM = 2, 2**20  # what the text copy and the envelope add to an answer's bytes
 
 
@@ -88,12 +89,15 @@ class Asking:
         return Outcome(*result, self._clock() - began, files)
 
     async def _job(self, submit: str, handle: Mapping[str, Any]) -> "_Said":
-        """Wait until a job is over: what came of it."""
-        asking = companions(submit)
+        """Wait until a job is over: what came of it. One that takes too long is cancelled."""
+        asking, until = companions(submit), self._clock() + _JOB_S
         while True:
             seen, error = await self._call(asking["status"], handle)
             if seen is None or seen["state"] != "working":
                 return (None, error) if seen is None else await self._call(asking["result"], handle)
+            if self._clock() > until:
+                await self._call(asking["cancel"], handle)
+                return None, "unavailable"
             await asyncio.sleep(_AGAIN_S)
 
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> "_Said":
