@@ -9,7 +9,7 @@ bindings have; files are read when they change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from reconciler.model.resources import Binding
 from reconciler.model.status import Reason
 from reconciler.plan.desired import Desired
 from reconciler.plan.making import Made
+from reconciler.runtime import host
 
 if TYPE_CHECKING:
     from reconciler.config.evidence import Evidence, EvidenceSubject
@@ -86,6 +87,8 @@ class _Demanding:
     live: bool
     most_days: int
     mend: str
+    programs: tuple[str, ...]  # of this machine, and what is read there: not in the subject's digests
+    reads: tuple[str, ...]
 
 
 class Withholding:
@@ -113,7 +116,19 @@ class Withholding:
     def _proven(self, one: _Demanding, now: datetime) -> Demanded:
         found = [*one.committed, *self._known(one.subject.connector)]
         proof = law.proof(one.subject, found, live=one.live, most_days=one.most_days, now=now)
-        return Demanded(one.instance, proof, one.mend)
+        return Demanded(one.instance, self._watched(one, proof), one.mend)
+
+    def _watched(self, one: _Demanding, proof: Proof) -> Proof:
+        """What was proven on this very machine is stale when what it was proven with is another by now."""
+        here = {known.fingerprint for known in self._known(one.subject.connector)}
+        if proof.verdict != "passed" or proof.fingerprint not in here:
+            return proof
+        passed_at = datetime.fromisoformat(proof.since).timestamp() + 1  # it is written in whole seconds
+        changed = host.changed_since(one.programs, one.reads, passed_at)
+        if not changed:
+            return proof
+        words = f"it passed on {proof.since[:10]}, and '{changed}' of this machine was changed since"
+        return replace(proof, verdict="stale", message=words, until="")
 
     def _known(self, connector: str) -> list[Evidence]:
         looks = proofs.looks(self._state, connector)
@@ -150,4 +165,6 @@ def _one(admission: Admission, binding: Binding, made: Made) -> _Demanding:
         live,
         demand.max_age_days,
         f"run `{run}{' --live' if live else ''}`",
+        tuple(recipe.sandbox.programs),
+        tuple(recipe.sandbox.read),
     )

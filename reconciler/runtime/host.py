@@ -83,6 +83,20 @@ def program(name: str) -> sandbox.Need:
     )
 
 
+def changed_since(names: Collection[str], paths: Collection[str], moment: float) -> str:
+    """The first of these programs, files or folders that is another than at that moment (seconds since 1970),
+    or gone; "" for none. Of a folder, what lies directly in it counts.
+    """
+    places = [(name, _program(name)) for name in names] + [(path, Path(path)) for path in paths]
+    for shown, place in places:
+        try:
+            if place is None or place.stat().st_ctime > moment:
+                return shown
+        except OSError:
+            return shown
+    return ""
+
+
 def executable(path: Path) -> sandbox.Need:
     """What a file that the sandbox shows anyhow needs to run: the interpreter it names, its libraries.
 

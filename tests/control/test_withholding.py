@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from reconciler.control.withholding import Demanded, Withholding
 from reconciler.model.calls import Lane, Refusal
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.plan.desired import Desired, desire
+from reconciler.runtime import host
 from tests.admission import build
 
 BINDING = ObjectRef(Kind.BINDING, "b")
@@ -76,6 +78,37 @@ def test_evidence_is_seen_as_soon_as_it_lies_there_and_for_as_long_as_is_asked(t
     today[0] += timedelta(days=11)
     assert seen(judged, follows).reason == "Stale"
     assert seen(judged, Withholding(tmp_path, at(2))).passed  # after a restart, too
+
+
+@pytest.mark.parametrize("what", ["programs", "read"])
+def test_what_passed_here_is_stale_when_a_program_or_data_of_this_machine_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    engine = tmp_path / "bin" / "engine"
+    engine.touch(0o755)
+    monkeypatch.setattr(host, "_SEARCHED", (str(engine.parent),))
+    named = "engine" if what == "programs" else str(engine)
+    now = datetime.now(UTC)
+
+    def told(state: str, finished: datetime) -> Demanded:
+        judged = Judged()
+        made = judged.desired.memory.made["b"]
+        sandbox = replace(made.recipe.sandbox, **{"programs": (), "read": (), what: (named,)})
+        judged.desired.memory.made["b"] = replace(made, recipe=replace(made.recipe, sandbox=sandbox))  # type: ignore[index]
+        passed = judged.evidence.model_dump(mode="json", by_alias=True)
+        passed["finished"] = finished.isoformat(timespec="seconds").replace("+00:00", "Z")
+        kept = {
+            key: value for key, value in passed.items() if key not in ("fingerprint", "tiers", "apiVersion")
+        }
+        proofs.keep(tmp_path / state, law.sealed(kept))
+        return seen(judged, Withholding(tmp_path / state, lambda: now + timedelta(days=1)))
+
+    assert told("after", now + timedelta(minutes=1)).reason == "Proven"
+    stale = told("before", now - timedelta(hours=1))
+    assert (stale.reason, f"'{named}' of this machine was changed since" in stale.words) == ("Stale", True)
+    engine.unlink()
+    assert told("after", now + timedelta(minutes=1)).reason == "Stale"
 
 
 def test_a_binding_that_asks_for_nothing_is_not_looked_at(tmp_path: Path) -> None:
