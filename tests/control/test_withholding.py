@@ -17,7 +17,7 @@ from reconciler.control.withholding import Demanded, Withholding
 from reconciler.model.calls import Lane, Refusal
 from reconciler.model.names import InstanceName, Kind, ObjectRef
 from reconciler.plan.desired import Desired, desire
-from reconciler.runtime import host
+from reconciler.runtime import searched
 from tests.admission import build
 
 BINDING = ObjectRef(Kind.BINDING, "b")
@@ -87,7 +87,7 @@ def test_what_passed_here_is_stale_when_a_program_or_data_of_this_machine_is_cha
     (tmp_path / "bin").mkdir()
     engine = tmp_path / "bin" / "engine"
     engine.touch(0o755)
-    monkeypatch.setattr(host, "_SEARCHED", (str(engine.parent),))
+    monkeypatch.setattr(searched, "_SEARCHED", (str(engine.parent),))
     named = "engine" if what == "programs" else str(engine)
     now = datetime.now(UTC)
 

