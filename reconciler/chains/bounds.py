@@ -21,8 +21,6 @@ def kept(
     """The arguments that a call may be made with, narrowed by its chain's bounds where the tool itself can
     keep them; or why it may not be made.
     """
-    if provider == "shell":
-        arguments = shellbounds.modern(arguments)
     keys = _KEYS.get(provider)
     for key in policies:
         if keys is not None and key not in keys:
@@ -32,6 +30,16 @@ def kept(
     if provider == "http":
         return webbounds.kept(tool, arguments, policies)
     return arguments if keys is not None else refusal(provider, arguments, policies) or arguments
+
+
+def modern(provider: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A task's own arguments as the tool has them, where chains of other engines write them differently."""
+    return shellbounds.modern(arguments) if provider == "shell" else arguments
+
+
+def judged(provider: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments as a policy judges them: of a program its whole line is the command."""
+    return shellbounds.judged(arguments) if provider == "shell" else arguments
 
 
 _KEYS = {"shell": shellbounds.KEYS, "http": webbounds.KEYS}

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reconciler.chains import allowlists, flow, merging, results, strictjson, texts, toolnames
+from reconciler.chains import allowlists, bounds, flow, merging, results, strictjson, texts, toolnames
 from reconciler.chains.approvals import Decision
 from reconciler.chains.asks import Ask, AskApproval, AskTool, ToolFace
 from reconciler.chains.flow import Value
@@ -128,7 +128,7 @@ def _refused(
     asked about them, or by that person; None: it may.
     """
     face, arguments = what
-    judged = state.laws.judge(face.provider, face.name, arguments)
+    judged = state.laws.judge(face.provider, face.name, bounds.judged(face.provider, arguments))
     if state.laws.spares and judged.rule is None and not judged.unclear and face.effect == "none":
         judged = Decision(Action.ALLOW)
     named = {"hook_name": face.provider, "tool_name": face.name}
@@ -221,7 +221,7 @@ def tools(state: State, task: Task, prepared: Prepared, value: Value) -> Steps:
         raise Failure("tool_not_found", f"{static.name!r} has no tool {static.tool_name!r} to be called")
     if task.id in state.begun and face.effect != "none":
         raise Failure(_UNKNOWN, "an earlier attempt may have taken effect; it is not repeated", final=True)
-    merged = merging.arguments(face.input_schema, value, static.args)
+    merged = bounds.modern(face.provider, merging.arguments(face.input_schema, value, static.args))
     call = ToolCall("", face.full_name)
     if (refusal := (yield from _refused(state, task, call, (face, merged)))) is not None:
         raise Failure(*refusal, final=refusal[0] == _DENIED)

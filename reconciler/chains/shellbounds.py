@@ -38,6 +38,14 @@ def modern(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def judged(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the whole line for its command, whether it came as one or as words."""
+    command, args = arguments.get("command"), arguments.get("args")
+    if not isinstance(command, str) or not isinstance(args, list):
+        return arguments
+    return {**arguments, "command": shlex.join((command, *map(str, args)))}
+
+
 def kept(arguments: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str, Any] | str:
     """The arguments as they may be called with, or why they may not."""
     found = dict(arguments)

@@ -122,9 +122,11 @@ def _trace(settings: usage.Settings, agent: str, interface: str) -> int:
 
 
 @click.command("import")
-@click.argument("harness", metavar="claude|codex|vscode|cursor|opencode|gridctl")
+@click.argument("harness", metavar="claude|codex|vscode|cursor|opencode|gridctl|openapi")
 @click.argument("path", metavar="[PATH]", default="", required=False)
 @click.option("--agent", default="", metavar="NAME", help="The agent's name; else the harness's word.")
+@click.option("--name", default="", metavar="NAME", help="openapi: the interface's name.")
+@click.option("--server", default="", metavar="URL", help="openapi: the server, where it is another.")
 @click.option("--dry-run", is_flag=True, help="Print the files, and write none.")
 @click.pass_obj
 def _import(settings: usage.Settings, /, harness: str, path: str, **more: object) -> int:
@@ -138,10 +140,19 @@ def _import(settings: usage.Settings, /, harness: str, path: str, **more: object
       handler import claude --dry-run
       handler import vscode ~/src/site --agent site
 
-    Exit: 0 all is there now, 1 a server was left out, 2 could not read it or wrong command line.
-    """
-    from reconciler.doors import importing
+    An OpenAPI 3 document becomes an interface (a draft, until 'handler lock add'), its connector and a
+    binding, with the operations that cannot be asked named:
 
+    \b
+      handler import openapi crm.yaml --name crm
+
+    Exit: 0 all is there now, 1 something was left out, 2 could not read it or wrong command line.
+    """
+    from reconciler.doors import importing, openapi_import
+
+    if harness == "openapi":
+        named = str(more["name"])
+        return openapi_import.run(settings, path, named, (str(more["server"]), bool(more["dry_run"])))
     return importing.run(settings, harness, path, (str(more["agent"]), bool(more["dry_run"])))
 
 

@@ -53,7 +53,7 @@ def run(settings: usage.Settings, harness: str, path: str, options: tuple[str, b
     report = _Report()
     _decide(look, harness, agent, (_found(harness, path, report), report))
     if not dry:
-        _write(look.root, report.written)
+        write(look.root, report.written)
     _print(settings, report, dry=dry)
     _judge(settings, look, report)
     return 1 if report.left else 0
@@ -80,7 +80,7 @@ def registered(settings: usage.Settings, path: str, way: str, *, dry: bool) -> i
     else:
         _take_registered(look, one, shown, (registry.requirement(values), report))
     if not dry:
-        _write(look.root, report.written)
+        write(look.root, report.written)
     _print(settings, report, dry=dry)
     _judge(settings, look, report)
     return 1 if report.left else 0
@@ -239,7 +239,7 @@ def _standing(look: offline.Look, path: str, text: str) -> str:
     return "other" if os.path.lexists(target) or (own != path and os.path.lexists(target.parent)) else ""
 
 
-def _write(root: Path, files: dict[str, str]) -> None:
+def write(root: Path, files: dict[str, str]) -> None:
     """Write new files, connectors first; through no link. Raises ``Stopped`` and OSError."""
     for path in files:
         for above in (root / path).parents:

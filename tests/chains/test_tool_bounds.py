@@ -62,16 +62,33 @@ def test_a_program_beyond_the_bounds_is_not_run(arguments: dict[str, Any], polic
             {"command": "ls", "max_output_bytes": 500},
         ),
         ({"command": "ls"}, {"_max_output_bytes": "0"}, {"command": "ls"}),
-        # as chains of other engines say it
-        ({"command": "git", "args": "log 'a b'"}, {}, {"command": "git", "args": ["log", "a b"]}),
-        ({"command": "ls", "timeout": "30s", "shell": "false"}, {}, {"command": "ls", "timeout_seconds": 30}),
-        ({"command": "ls", "shell": "true"}, {}, {"command": "ls", "shell": "true"}),  # no such argument
     ],
 )
 def test_a_program_within_the_bounds_is_run_as_it_is_said(
     arguments: dict[str, Any], policies: Policies, kept: dict[str, Any]
 ) -> None:
     assert bounds.kept("shell", "shell_run", arguments, policies) == kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "modern"),
+    [
+        ({"command": "git", "args": "log 'a b'"}, {"command": "git", "args": ["log", "a b"]}),
+        ({"command": "ls", "timeout": "30s", "shell": "false"}, {"command": "ls", "timeout_seconds": 30}),
+        ({"command": "ls", "timeout": "9000"}, {"command": "ls", "timeout_seconds": 110}),
+        ({"command": "ls", "shell": "true"}, {"command": "ls", "shell": "true"}),  # no such argument
+        ({"command": "ls", "args": "a; b"}, {"command": "ls", "args": "a; b"}),  # nor a text for a list
+    ],
+)
+def test_arguments_as_other_engines_write_them(arguments: dict[str, Any], modern: dict[str, Any]) -> None:
+    assert bounds.modern("shell", arguments) == modern
+    assert bounds.modern("http", arguments) == arguments
+
+
+def test_a_policy_judges_the_whole_line_of_a_program() -> None:
+    assert bounds.judged("shell", {"command": "sh", "args": ["-c", "rm x"]})["command"] == "sh -c 'rm x'"
+    assert bounds.judged("shell", {"command": "rm x"}) == {"command": "rm x"}
+    assert bounds.judged("fs", {"command": "a", "args": ["b"]}) == {"command": "a", "args": ["b"]}
 
 
 URL = "https://api.one.test/x"

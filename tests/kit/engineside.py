@@ -88,7 +88,7 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[Served]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_POST = do_GET  # noqa: N815 - the name that http.server looks for
+        do_POST = do_PUT = do_GET  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, *args: Any) -> None: ...
 
