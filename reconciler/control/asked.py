@@ -1,5 +1,7 @@
 """What the control socket answers about consents: which wait, and a person's yes or no to one."""
 
+import os
+import pwd
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,8 +21,17 @@ def table(policing: Policing) -> Mapping[str, Method]:
         """A person's answer: ``id``, ``agreed``. It is written down before this answers."""
         number, agreed = str(params.get("id") or ""), params.get("agreed") is True
         try:
-            return policing.approvals.answer(number, f"pid {caller.process.pid}", agreed=agreed).as_json()
+            return policing.approvals.answer(number, _who(caller), agreed=agreed).as_json()
         except (approvals.Refused, OSError) as fault:
             raise Refused(str(fault)) from None
 
     return {"approvals": listed, "approve": answer}
+
+
+def _who(caller: Caller) -> str:
+    """Whoever asks: their account, which is the controller's own, and by which process."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a number without a name
+        name = f"uid {os.geteuid()}"
+    return f"{name} (pid {caller.process.pid})"
