@@ -4,14 +4,16 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.doors import lines
-from tests.kit.house import House, house, wait_for
+from tests.kit.house import House, house
+from tests.kit.house import wait_for as waited
 
 pytestmark = [
     pytest.mark.flow,
@@ -106,6 +108,18 @@ class Agent:
     def ends(self, job: str, state: str) -> None:
         wait_for(lambda: self.state(job) != "working", "it is over")
         assert self.state(job) == state
+
+
+def wait_for(happened: Callable[[], bool], what: str) -> None:
+    """Wait, and ask seldom: what is waited for takes seconds, and each question costs the controller."""
+
+    def asked_seldom() -> bool:
+        if happened():
+            return True
+        time.sleep(0.3)
+        return False
+
+    waited(asked_seldom, what)
 
 
 def ask(made: House, method: str, **params: Any) -> Any:
@@ -219,7 +233,7 @@ def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_o
     place.daemon.wait()
     wait_for(lambda: not sleepers(), "what ran ended with it")
     place.start()
-    place.handler("apply", "--wait")
+    ask(place, "apply")
     clerk = Agent(place, "clerk")
     wait_for(lambda: clerk.state(job) != "working", "the run hears what became of its command")
     assert clerk.state(job) == "failed"
@@ -235,7 +249,7 @@ def test_a_run_that_waited_may_not_collect_what_its_agent_is_not_granted_any_mor
     wait_for(lambda: ask(place, "run.show", run=run["id"])["run"]["state"] == "waiting_service", "it waits")
     whole = (place.config / "agents" / "relay.toml").read_text()
     place.write("agents/relay.toml", whole.replace('{ agent = "agents" }', '{ fs = "files" }'))
-    place.handler("apply", "--wait", "-y")
+    ask(place, "apply", prune="all")
     attempt = ask(place, "run.show", run=run["id"])["run"]["waits_for"]
     ask(place, "jobs.cancel", job=attempt)
     clerk.ends(job, "failed")
@@ -244,14 +258,14 @@ def test_a_run_that_waited_may_not_collect_what_its_agent_is_not_granted_any_mor
     assert "refused" in json.dumps(told)
     assert "of chains that wait" not in place.handler("status").stdout
     place.write("agents/relay.toml", whole)
-    place.handler("apply", "--wait")
+    ask(place, "apply")
 
 
 def test_what_was_read_makes_others_careful_too(place: House) -> None:
     place.write("policies/egress.toml", CLASSES)
     file = place.config / "agents" / "reader.toml"
     file.write_text(file.read_text().replace(HEAD, f'{HEAD}floorClass = "private"\n'))
-    place.handler("apply", "--wait")
+    ask(place, "apply")
     clerk = Agent(place, "clerk")
     job = clerk.submit("reader", "what is it?")
     clerk.ends(job, "succeeded")
