@@ -216,3 +216,5 @@ def test_where_nobody_does_jobs_nothing_is_kept(tmp_path: Path) -> None:
 
     played(tmp_path, Nobody(), play)
     assert not (tmp_path / "ledger.db").exists()
+
+    async def collected(self, one: Attempt, session: str) -> None: ...
