@@ -68,6 +68,9 @@ class Studio:
     def over(self, one: Attempt) -> None:
         pass
 
+    async def collected(self, one: Attempt, session: str) -> None:
+        pass
+
     async def draft(self, wish: Wish) -> Draft:
         text = wish.intent.arguments["text"]
         if text == "bad":
@@ -216,5 +219,3 @@ def test_where_nobody_does_jobs_nothing_is_kept(tmp_path: Path) -> None:
 
     played(tmp_path, Nobody(), play)
     assert not (tmp_path / "ledger.db").exists()
-
-    async def collected(self, one: Attempt, session: str) -> None: ...
