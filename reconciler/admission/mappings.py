@@ -19,7 +19,8 @@ from reconciler.model.resources import Connector, ToolMapping
 MAX_EXPRESSION = 4096  # characters
 FUNCTIONS = ("file", "data_url", "save", "parse_json")
 OF_DIALECTS = (  # without code there are more
-    *FUNCTIONS, "part", "width", "height", "seconds", "webvtt", "lines", "vector_lines", "nearest", "unit",
+    *FUNCTIONS, "part", "width", "height", "seconds", "webvtt", "visible", "lines", "vector_lines",
+    "nearest", "unit",
 )  # fmt: skip
 _SHAPES = ("input", "output")
 _DIALECT = ("operation", "needs")

@@ -75,8 +75,6 @@ class DialectRunner:
             raise
         except NotSpokenError as fault:
             raise CannotDraftError(fault.code, str(fault)) from None
-        except Unsealable as fault:
-            raise CannotDraftError("refused", f"fact={fault.fact}") from None
         except (UnshapedError, OSError, ValueError) as fault:
             raise CannotDraftError("unavailable", str(fault)) from None
 
@@ -100,7 +98,11 @@ class DialectRunner:
         fields, files = shaping.parted(shaped)
         call = Call(wish.attempt, operation.name, fields, files, spoken.base)
         key, call = _keyed(wish, call, operation, self._destination(spoken.recipe.profiles, profile.ref))
-        sealed = await asyncio.to_thread(driver.seal_submit, call, profile)
+        try:
+            sealed = await asyncio.to_thread(driver.seal_submit, call, profile)
+        except Unsealable as fault:
+            code = mapped.code_without(fault.fact, "refused")
+            raise CannotDraftError(code, f"fact={fault.fact}") from None
         outputs = tuple(one.name for one in intent.tool.files if one.output and one.name in intent.arguments)
         facts = JobFacts(spoken, profile, intent.tool.name, mapped, outputs, model, call.tag)
         return Draft(

@@ -227,7 +227,7 @@ class DialectLane:
             return await self._spoken(call, speaker, mapped, (tool, arguments))
         except _ENDS as fault:
             speaker.heard(tool, fault)
-            return _told(fault, sent=call.permit is not None)
+            return _told(fault, mapped, sent=call.permit is not None)
 
     async def _spoken(
         self, call: _Call, speaker: Speaker, mapped: Mapped, what: tuple[str, Mapping[str, Any]]
@@ -344,17 +344,19 @@ def not_within(profile: Profile, mapped: Mapped, shaped: Mapping[str, Any]) -> R
         return None
     code = "invalid_input" if all(one.invalid for one in found) else "refused"
     one = next(one for one in found if code == "invalid_input" or not one.invalid)
+    code = mapped.code_without(one.fact, code)
     return Refusal(code, f"fact={one.fact} profile={profile.ref}: {one.detail}", no_effect="unsent")
 
 
-def _told(fault: Exception, *, sent: bool) -> Refusal:
+def _told(fault: Exception, mapped: Mapped, *, sent: bool) -> Refusal:
     """What ended a call on its way, as a reply; ``sent``: something of it may have left before."""
     proof: NoEffect = "" if sent else "unsent"
     match fault:
         case NotSpokenError() | UnfitFileError():
             return Refusal(fault.code, str(fault), no_effect=proof)
         case Unsealable():
-            return Refusal("refused", f"fact={fault.fact}", no_effect=proof)
+            code = mapped.code_without(fault.fact, "refused")
+            return Refusal(code, f"fact={fault.fact}", no_effect=proof)
         case NotSent():
             return unsent(fault)
         case MaybeSent():

@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import struct
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,6 +124,10 @@ class _Own(functions.Functions):  # type: ignore[misc]
             file.write(data)
         self._boxes.written[blob] = blob
         return len(data)
+
+    @functions.signature({"types": ["string"]})  # type: ignore[untyped-decorator]
+    def _func_visible(self, text: str) -> str | None:
+        return text if any(unicodedata.category(sign)[0] not in "CZ" for sign in text) else None
 
     @functions.signature({"types": ["string"]})  # type: ignore[untyped-decorator]
     def _func_parse_json(self, text: str) -> Any:

@@ -47,6 +47,12 @@ class Mapped:
                 return ours
         return self.errors.get(code) or self.errors.get("*", code)
 
+    def code_without(self, fact: str, code: str) -> str:
+        """The interface's code where a call is not within a fact, like ``field.prompt`` or ``media.in`` (of
+        any type); ``code`` where the mapping names none.
+        """
+        return self.errors.get(fact.partition(":")[0], code)
+
 
 @dataclass(frozen=True)
 class Spoken:

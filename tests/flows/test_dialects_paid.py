@@ -1,7 +1,9 @@
 """What a dialect's call costs is kept before it is sent, with its exact bytes, and never sent twice."""
 
 import json
+import re
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.records import Attempt, State
 from tests.kit import vendors
+from tests.kit.effort import times
 from tests.kit.house import BIN, House, house, wait_for
 from tests.kit.vendors import Vendor, vendor
 
@@ -32,7 +35,13 @@ OURS = {
     "voice": ("tts-openai", "openai-speech.gpt-4o-mini-tts"),
     "words": ("transcribe-openai", "openai-audio.whisper-1"),
     "vectors": ("embed-openai", "openai-embeddings.text-embedding-3"),
+    "router": ("video-openrouter", "openrouter-videos.generic"),
+    "own": ("video-vllm", "vllm-omni-videos.generic"),
 }
+BASES = ("https://api.openai.com/v1", "https://openrouter.ai/api/v1")
+FILMS = [("own", "makes"), ("router", "makes-pending")]  # the second where there is time
+ADDRESS = '[settings.baseUrl]\ndescription = "the server"\nformat = "url"\nrequired = true\n'
+INTERVAL = re.compile(r"minIntervalSeconds = \d+")
 
 
 @pytest.fixture(scope="module")
@@ -51,20 +60,22 @@ def place(tmp_path_factory: pytest.TempPathFactory, far: Vendor) -> Iterator[Hou
         key.write_text(KEY)
         for name, (connector, profile) in OURS.items():
             facts = (CATALOG / "profiles" / profile / "1/profile.toml").read_text()
-            facts = facts.replace("https://api.openai.com/v1", "binding").replace(profile, f"here-{name}")
+            for base in BASES:
+                facts = facts.replace(base, "binding")
+            facts = INTERVAL.sub("minIntervalSeconds = 0.1", facts.replace(profile, f"here-{name}"))
             made.write(f"profiles/here-{name}/1/profile.toml", facts)
             text = (CATALOG / "connectors" / connector / "connector.toml").read_text()
             text = text.replace(f"{profile}@1", f"here-{name}@1").replace(f'"{connector}"', f'"here-{name}"')
-            address = '[settings.baseUrl]\ndescription = "the server"\nformat = "url"\nrequired = true\n'
-            made.write(
-                f"connectors/here-{name}/connector.toml", text.replace("[tool.", f"{address}[tool.", 1)
-            )
+            if "settings.baseUrl" not in text:
+                text = text.replace("[tool.", f"{ADDRESS}[tool.", 1)
+            made.write(f"connectors/here-{name}/connector.toml", text)
             made.write(f"connectors/here-{name}/PROVISIONING.md", "nothing\n")
-            made.write(
-                f"bindings/{name}.toml",
-                f'apiVersion = "handler.binding/v1"\nconnector = "here-{name}"\n'
-                f'secrets.api_key = {{ file = "{key}" }}\n[settings]\nbaseUrl = "{far.base}"\n',
-            )
+            bound = f'apiVersion = "handler.binding/v1"\nconnector = "here-{name}"\n'
+            if "videos" in profile:
+                bound += 'models = ["m-1"]\n'
+            if "api_key" in text:
+                bound += f'secrets.api_key = {{ file = "{key}" }}\n'
+            made.write(f"bindings/{name}.toml", f'{bound}[settings]\nbaseUrl = "{far.base}"\n')
         made.write(
             "bindings/films.toml",
             'apiVersion = "handler.binding/v1"\nconnector = "video-vllm"\nmodels = ["m-1"]\n'
@@ -180,7 +191,28 @@ def test_what_a_profile_does_not_state_is_neither_sent_nor_kept(place: House, fa
     far.received.clear()
     before = len(attempts(place, "tts_speak"))
     assert called(place, "tts_speak", text="x" * 5000, output="b.wav")["error"] == "invalid_input"
+    with zipfile.ZipFile(place.inbox / "archive.zip", "w") as archive:
+        archive.writestr("total.wav", vendors.WAV)
+    assert called(place, "transcribe_audio", path="archive.zip")["error"] == "unsupported_format"
+    (place.inbox / "long.wav").write_bytes(vendors.WAV + bytes(26_300_000))
+    assert called(place, "transcribe_audio", path="long.wav")["error"] == "too_large"
+    unseen = "\u200b\u2060\u200b"
+    assert called(place, "image_gen_create", prompt=unseen, output="b.png")["error"] == "unsupported_prompt"
     assert (far.received, len(attempts(place, "tts_speak"))) == ([], before)
+
+
+@pytest.mark.parametrize(("name", "manner"), FILMS[: times(1)])
+def test_connectors_of_films_keep_what_their_interface_promises(
+    place: House, far: Vendor, name: str, manner: str
+) -> None:
+    far.manner = manner
+    words = ("--binding", name, "--live", "--allow-effects", "-o", "json")
+    try:
+        done = place.handler("connector", "check", f"here-{name}", *words, check=False)
+    finally:
+        far.manner = ""
+    verdicts = {one["name"]: one["verdict"] for one in json.loads(done.stdout)["results"]}
+    assert (set(verdicts.values()), len(verdicts), done.returncode) == ({"passed"}, 5, 0), verdicts
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ WAV = b"".join(  # a thousandth of a second of silence
      b"data", struct.pack("<I", 16), bytes(16))
 )  # fmt: skip
 MP3 = b"ID3\x03\x00" + bytes(40)
-MP4 = b"\x00\x00\x00\x18ftypmp42" + bytes(64)
+MP4 = b"\x00\x00\x00\x18ftypmp42" + bytes(1024)
 _SAID = {"x-request-id": "req-1", "x-left": "3"}
 _ERROR = {"message": "words of a vendor", "type": "invalid_request_error", "param": None, "code": None}
 
@@ -311,7 +311,8 @@ class Vendor:
         if known is None:
             known = f"video_{len(self.jobs) + 1}"
             metadata = asked.fields.get("metadata", {})
-            body = {"id": known, "object": "video", "status": "queued", "progress": 0,
+            status = "pending" if self.manner == "makes-pending" else "queued"
+            body = {"id": known, "object": "video", "status": status, "progress": 0,
                     "model": "m-1", "metadata": metadata, "expires_at": 1_900_000_000}  # fmt: skip
             self.jobs[known] = body
             if key:
@@ -335,6 +336,8 @@ class Vendor:
         if self.manner == "fails-once":
             self.manner = ""
             return _refusal(500)
+        if self.manner.startswith("makes"):  # what is asked for is there at once
+            job["status"] = "completed"
         return Answer(body=json.dumps(job).encode(), headers={"x-poll-after": "4"})
 
 
