@@ -22,7 +22,15 @@ from tests.kit.tiny_gguf import gguf
 
 Settings = dict[str, Any]
 # Whose effects stay in a folder, or with a server, of the check's own.
-_HERE = ("email-maildir", "email-smtp", "fs-scope", "http-fetch", "media-ffmpeg")
+_HERE = (
+    "agent-local",
+    "email-maildir",
+    "email-smtp",
+    "fs-scope",
+    "http-fetch",
+    "media-ffmpeg",
+    "shell-scope",
+)
 
 
 @contextmanager

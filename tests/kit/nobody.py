@@ -55,7 +55,10 @@ def script(base: Path, arguments: tuple[str, ...]) -> str:
     }
     step_down = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all"
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-    command = shlex.join((str(Path(sys.executable).resolve()), *arguments))
+    # By its own name where that is in the checkout: what lies beside it there, as deno does, is found then.
+    python = Path(sys.executable)
+    python = python if python.is_relative_to(CHECKOUT) else python.resolve()
+    command = shlex.join((str(python), *arguments))
     lines += [f"cd {quoted[CHECKOUT]}", f"exec {step_down} env -i {variables} {command}"]
     return "\n".join(lines)
 

@@ -31,13 +31,17 @@ attempt("a package of npm, fetched", "no module from outside", () => import("npm
 attempt("a module outside of its folder", "own mounts", () => import("file:///etc/passwd"));
 attempt("/etc/passwd, read", "deno's permissions", () => Deno.readTextFile("/etc/passwd"));
 attempt("/etc/passwd, read by node's means", "deno's permissions", async () => (await import("node:fs")).readFileSync("/etc/passwd"));
-attempt("a home, listed", "deno's permissions", (given) => Deno.readDirSync(given.home).next());
+attempt("a home, listed", "own mounts", (given) => Deno.readDirSync(given.home).next());
 attempt("the state folder, listed", "own mounts", (given) => Deno.readDirSync(given.state).next());
 attempt("a secret of the controller's user, read", "own mounts", (given) => Deno.readTextFile(given.secret));
 attempt("the environment of the controller, read", "deno's permissions", (given) => Deno.readTextFile(`/proc/${given.pid}/environ`));
 attempt("the environment of the first process, read", "deno's permissions", () => Deno.readTextFile("/proc/1/environ"));
 attempt("a link to /etc/passwd", "deno's permissions", () => Deno.symlink("/etc/passwd", "/tmp/link"));
-attempt("the names of the input files of other calls", "permissions", () => [...Deno.readDirSync("/run/connector/in")]);
+attempt("the names of the input files of other calls", "permissions", () => {
+  const found = [...Deno.readDirSync("/run/connector/in")];
+  if (found.length === 0) throw Object.assign(new Error("nothing to see"), { name: "empty" });
+  return found.map((one) => one.name);
+});
 attempt("the names of the output files of other calls", "permissions", () => [...Deno.readDirSync("/run/connector/out")]);
 attempt("its own code, overwritten", "deno's permissions", () => Deno.writeTextFile("/app/main.ts", ""));
 attempt("the kit, overwritten", "deno's permissions", () => Deno.writeTextFile("/kit/handler_connector.ts", ""));
