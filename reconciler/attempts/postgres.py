@@ -3,12 +3,14 @@
 The same law as in a file: one transaction at a time. Each takes the ledger's lock (an advisory one, let go
 with the transaction), so a sum that was read is true until what it allowed is kept, on whatever machine. Who
 is stopped inside a transaction loses it after ten seconds, at the server; others wait as long, or are
-refused. A connection that is gone is made anew by the next transaction, and asked for at most once a second.
+refused. A connection that is gone is made anew by the next transaction, and asked for at most once a second;
+one whose server says nothing for 35 s counts as gone. What a server or a role has set as its own habit
+(another isolation, commits that do not wait for the disk) does not hold here.
 """
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, cast
@@ -31,6 +33,7 @@ _CONNECT_S = 5
 _SILENT_S = 10  # so long the server leaves the lock to a session that says nothing
 _WAIT_S = 15  # for the lock: longer than that
 _STATEMENT_S = 30
+_ANSWER_S = _STATEMENT_S + 5  # then the server, or the way to it, does not answer at all
 _PAUSE_S = 1.0  # between two tries to reach a server that did not answer
 _BOUNDS = {
     "lock_timeout": _WAIT_S,
@@ -38,7 +41,22 @@ _BOUNDS = {
     "statement_timeout": _STATEMENT_S,
 }
 _NAMED = re.compile(r"(?<!:):([a-z_]+)")
-Connection = psycopg.Connection[dict[str, Any]]
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+_WRONG = (psycopg.Error, UnicodeError)  # what a statement may fail with; half a character is no text
+
+
+class Connection(psycopg.Connection[dict[str, Any]]):
+    """A connection that waits for no answer for ever: a server that is stopped keeps its lines open."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *more: Any, **named: Any) -> Any:
+        """As psycopg has it, for ``_ANSWER_S`` at most. Raises OperationalError."""
+        try:
+            return super().wait(_bounded(gen), *more, **named)
+        except _LateError:
+            self.close()
+            raise
 
 
 class PostgresStore:
@@ -92,7 +110,7 @@ class PostgresStore:
             self._depth -= 1
             with suppress(psycopg.Error):
                 base.execute(f"ROLLBACK TO {name}; RELEASE {name}" if self._depth else "ROLLBACK")
-            if isinstance(error, psycopg.Error):
+            if isinstance(error, _WRONG):
                 raise UnusableError(f"cannot write to the ledger: {_said(error)}") from None
             raise
         self._end(base, name)
@@ -102,7 +120,8 @@ class PostgresStore:
             if self._depth:
                 base.execute(f"SAVEPOINT {name}")
                 return
-            base.execute("BEGIN READ ONLY" if self._only_read else "BEGIN")
+            begin = "BEGIN ISOLATION LEVEL READ COMMITTED"  # what is read under the lock is what is kept now
+            base.execute(f"{begin} READ ONLY" if self._only_read else begin)
             if not self._only_read:
                 taken = "SELECT pg_advisory_xact_lock(%s), pg_current_xact_id()::text AS xid"
                 found = base.execute(taken, (_LOCK,)).fetchone()
@@ -114,7 +133,9 @@ class PostgresStore:
 
     def _end(self, base: Connection, name: str) -> None:
         try:
-            base.execute(f"RELEASE {name}" if self._depth else "COMMIT")
+            done = base.execute(f"RELEASE {name}" if self._depth else "COMMIT").statusmessage
+            if done == "ROLLBACK":  # how a server says that an error before has undone it
+                raise UnusableError("cannot write to the ledger: an error before has undone the transaction")
         except psycopg.Error as error:
             if self._depth or not self._was_kept():
                 raise UnusableError(f"cannot write to the ledger: {_said(error)}") from None
@@ -133,14 +154,14 @@ class PostgresStore:
         """See ``Store``. A server that is away: UnusableError."""
         try:
             return cast(list[Row], self._execute(sql, values).fetchall())
-        except psycopg.Error as error:
+        except _WRONG as error:
             raise UnusableError(f"cannot read the ledger: {_said(error)}") from None
 
     def change(self, sql: str, values: Row | None = None) -> int:
         """See ``Store``."""
         try:
             return self._execute(sql, values).rowcount
-        except psycopg.Error as error:
+        except _WRONG as error:
             raise UnusableError(f"cannot write to the ledger: {_said(error)}") from None
 
     def close(self) -> None:
@@ -177,7 +198,13 @@ class PostgresStore:
             more["password"] = password
         more |= {name: value for name, value in _sealed_line(known).items() if name not in known}
         more["options"] = f"{known.get('options', '')} {options}".strip()
-        return psycopg.connect(self._url, autocommit=True, row_factory=dict_row, **more)
+        base = Connection.connect(self._url, autocommit=True, row_factory=dict_row, **more)
+        try:
+            base.execute(_DURABLE)
+        except BaseException:
+            base.close()
+            raise
+        return base
 
     def _migrate(self) -> None:
         known, found = len(schema.VERSIONS), self._version()
@@ -198,8 +225,30 @@ class PostgresStore:
             self.change("UPDATE ledger_version SET version = :known", {"known": known})
 
     def _version(self) -> int:
-        there = self.rows("SELECT to_regclass('ledger_version') IS NOT NULL AS there")[0]["there"]
-        return int(self.rows("SELECT version FROM ledger_version")[0]["version"]) if there else 0
+        if not self.rows("SELECT to_regclass('ledger_version') IS NOT NULL AS there")[0]["there"]:
+            return 0
+        found = self.rows("SELECT version FROM ledger_version")
+        if len(found) != 1:
+            raise UnusableError(f"cannot use the ledger at {self.where}: its table ledger_version is damaged")
+        return int(found[0]["version"])
+
+
+class _LateError(psycopg.OperationalError):
+    """The server said nothing in time."""
+
+
+def _bounded(gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """What is asked of a server, until it is over or late: psycopg looks in ten times a second."""
+    until = time.monotonic() + _ANSWER_S
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > until:
+                raise _LateError(f"the server has said nothing for {_ANSWER_S} s")
+            wanted = gen.send(ready)
+    except StopIteration as done:
+        return done.value
 
 
 def _sealed_line(known: dict[str, Any]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from reconciler.attempts import schema
 _BUSY_MS = 10_000  # another process's transaction is milliseconds long; a migration, a second
 _WORDS = {"strict": " STRICT", "int": "INTEGER", "real": "REAL", "serial": "INTEGER PRIMARY KEY"}
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs", "afs", "glusterfs"})
+_WRONG = (sqlite3.Error, UnicodeError)  # what a statement may fail with; half a character is no text
 
 Row = Mapping[str, Any]
 
@@ -112,7 +113,7 @@ class SqliteStore:
                 self._base.execute(f"ROLLBACK TO {name}" if self._depth > 1 else "ROLLBACK")
                 if self._depth > 1:
                     self._base.execute(f"RELEASE {name}")
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, _WRONG):
                 raise UnusableError(f"cannot write to the ledger: {error}") from None
             raise
         finally:
@@ -122,7 +123,7 @@ class SqliteStore:
         """See ``Store``. A file that is damaged: UnusableError."""
         try:
             return self._base.execute(sql, values or {}).fetchall()
-        except sqlite3.Error as error:
+        except _WRONG as error:
             raise UnusableError(f"cannot read the ledger: {error}") from None
 
     def change(self, sql: str, values: Row | None = None) -> int:

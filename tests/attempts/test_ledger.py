@@ -508,6 +508,12 @@ def test_a_digest_is_of_the_content_and_refuses_what_has_no_one_form() -> None:
             identities.digest(bad)
 
 
+def test_half_a_character_is_refused_in_words(ledger: Ledger) -> None:
+    with pytest.raises(UnusableError, match="cannot write"):
+        ledger.fact("name", "\ud800")
+    assert ledger.fact("name", "whole") == "whole"
+
+
 def test_every_column_is_named_once() -> None:
     assert sorted(rows.FIXED + rows.MOVING) == sorted(rows.row(new()))
     assert len(schema.VERSIONS) == 1

@@ -6,6 +6,7 @@ The contract itself is ``test_ledger``'s: `make flows-postgres` holds both engin
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -198,6 +199,42 @@ def test_a_reader_makes_nothing_and_a_later_version_is_left_alone(bench: Bench) 
     with pytest.raises(UnusableError, match="version 99"):
         bench.ledger()
     ledger.store.change("UPDATE ledger_version SET version = 1")
+
+
+def test_habits_of_a_role_do_not_hold_for_a_ledger(bench: Bench) -> None:
+    with psycopg.connect(bench.server.plain(), autocommit=True) as base:
+        base.execute("ALTER ROLE handler SET synchronous_commit = off")
+        base.execute("ALTER ROLE handler SET default_transaction_isolation = 'serializable'")
+        try:
+            store = bench.ledger().store
+        finally:
+            base.execute("ALTER ROLE handler RESET ALL")
+    with store.transaction():
+        assert store.rows("SHOW synchronous_commit") == [{"synchronous_commit": "on"}]
+        assert store.rows("SHOW transaction_isolation") == [{"transaction_isolation": "read committed"}]
+
+
+def test_a_server_that_says_nothing_more_is_not_waited_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = bench.ledger()
+    monkeypatch.setattr(postgres, "_ANSWER_S", 0.2)
+    with pytest.raises(UnusableError, match="has said nothing"), ledger.store.transaction():
+        ledger.store.rows("SELECT pg_sleep(1)")
+    monkeypatch.undo()
+    assert ledger.prepare(new(1), NOW).how == "made"
+
+
+def test_a_transaction_that_an_error_has_undone_is_not_said_to_be_kept(bench: Bench) -> None:
+    store = bench.ledger().store
+    with pytest.raises(UnusableError, match="has undone"), store.transaction(), suppress(UnusableError):
+        store.change("UPDATE nothing SET here = 1")
+
+
+def test_tables_that_are_no_ledger_are_said_to_be_damaged(bench: Bench) -> None:
+    bench.ledger().store.change("DELETE FROM ledger_version")
+    with pytest.raises(UnusableError, match="damaged"):
+        bench.ledger()
 
 
 def test_another_machine_is_spoken_to_by_tls_alone_unless_the_address_says_otherwise() -> None:
