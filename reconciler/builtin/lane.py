@@ -23,6 +23,7 @@ RUNTIME = "builtin"
 _THREADS = 4
 _LOG = logging.getLogger("handler.builtin")
 _TOOLS: Mapping[str, Answerer] = fs.TOOLS
+_FAULTY = Refusal("unavailable", "a fault of the product's own: the controller's log has it")
 
 
 class Holder(Protocol):
@@ -121,7 +122,9 @@ class BuiltinLane:
         sink = self._calls.pop(number, None)
         if future.cancelled():  # the loop is closing
             return
-        reply = future.result()
+        if fault := future.exception():
+            _LOG.error("a builtin tool met a fault of its own", exc_info=fault)
+        reply = _FAULTY if fault else future.result()
         if sink is not None:
             sink.done(reply)
 
@@ -142,4 +145,4 @@ def _guarded(
         return Refusal("unavailable", f"the machine refused it: {short(error)}", no_effect="said")
     except Exception:  # noqa: BLE001 - a fault of ours ends one call, told in the log and never to an agent
         _LOG.exception("a builtin tool met a fault of its own")
-        return Refusal("unavailable", "a fault of the product's own: the controller's log has it")
+        return _FAULTY

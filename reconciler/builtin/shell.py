@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ _INSIDE = 1000  # the number that root is shown as
 _TIMEOUT_S, _USUAL_BYTES = 60, 128 * 2**10
 _PYTHONS = (13, 25)  # SIGPIPE and SIGXFSZ, which every Python ignores
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_LONGEST_WORD, _MOST_BYTES = 2**17 - 1, 2**20  # bytes: the kernel's for one word, and well below its for all
 _NUMBERS = itertools.count(1)
 
 
@@ -134,7 +136,7 @@ class ShellLane(BuiltinLane):
             agentbox.command(machine.interpreter, start),
             seccomp.program(os.uname().machine),
             lambda: self._grounds.limits.group(unit, self._policy),
-            str(arguments.get("stdin", "")).encode(),
+            _encoded(str(arguments.get("stdin", ""))),
         )
 
 
@@ -142,13 +144,24 @@ def _words(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     command = arguments["command"]
     if "args" in arguments:
         words = (command, *arguments["args"])
-        if any("\0" in word for word in words):
-            raise Ended("bad_command", "a word holds NUL")
-        return words
+    else:
+        try:
+            words = commandline.words(command)
+        except ValueError as fault:
+            raise Ended("bad_command", str(fault)) from None
+    if any("\0" in word for word in words):
+        raise Ended("bad_command", "a word holds NUL")
+    sizes = [len(_encoded(word)) for word in words]
+    if max(sizes) > _LONGEST_WORD or sum(sizes) > _MOST_BYTES:
+        raise Ended("bad_command", "its words are longer than a program can be given")
+    return words
+
+
+def _encoded(text: str) -> bytes:
     try:
-        return commandline.words(command)
-    except ValueError as fault:
-        raise Ended("bad_command", str(fault)) from None
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Ended("bad_command", "half a letter is no text") from None
 
 
 def _shown(scope: tuple[ScopeFolder, ...]) -> scoped.Shown:
@@ -176,6 +189,7 @@ def _program(word: str, cwd: str) -> str:
     if word.startswith("/"):
         found = [word]
     for path in found:
-        if Path(path).is_file() and os.access(path, os.X_OK):
-            return path
+        with suppress(OSError):  # a name may be longer than any file's
+            if Path(path).is_file() and os.access(path, os.X_OK):
+                return path
     raise Ended("no_such_program", "there is no such program")

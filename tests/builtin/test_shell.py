@@ -127,6 +127,12 @@ def test_a_binding_that_lists_programs_runs_no_other(ask: Callable[..., Reply], 
         ({"command": "ls", "cwd": "out"}, "refused"),
         ({"command": "ls 'a"}, "bad_command"),
         ({"command": "ls", "args": ["a\0b"]}, "bad_command"),
+        ({"command": "ls", "args": ["\ud800"]}, "bad_command"),
+        ({"command": "cat", "stdin": "\ud800"}, "bad_command"),
+        ({"command": "ls \0"}, "bad_command"),
+        ({"command": "ls", "args": ["\U0001f600" * 32768]}, "bad_command"),
+        ({"command": "ls", "args": ["x" * 32768] * 64}, "bad_command"),
+        ({"command": "n" * 300}, "no_such_program"),
         ({"command": "./nowhere"}, "no_such_program"),
         ({"command": "notes.txt"}, "no_such_program"),
     ],
@@ -140,6 +146,15 @@ def test_what_never_runs_had_no_effect(
     reply = ask(arguments, here)
     assert isinstance(reply, Refusal)
     assert (reply.code, reply.no_effect) == (code, "said")
+
+
+def test_a_fault_of_our_own_is_an_answer_too(
+    ask: Callable[..., Reply], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell.shellrun, "run", lambda *given: 1 / 0)
+    reply = ask({"command": "id"}, folder(tmp_path / "a"))
+    assert isinstance(reply, Refusal)
+    assert (reply.code, reply.no_effect) == ("unavailable", "")
 
 
 def test_without_a_scope_nothing_runs(ask: Callable[..., Reply]) -> None:
