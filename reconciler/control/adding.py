@@ -7,7 +7,7 @@ put anywhere that is proof that nothing happened. Work on files is done in threa
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,10 @@ class _Lane(Connector):
         super().__init__(dispatcher, name, endpoint, recipe)
         self._adding: dict[int, _Adding] = {}  # calls whose answer was not passed on
         self._keep = dispatcher.keep
-        self.recipe, self.ours = recipe, dispatcher.ours
+        self.recipe = recipe
+        # As the folders lie now: who puts a link on the way to one later does not choose where we write.
+        found = asyncio.to_thread(_found, recipe.adds, dispatcher.ours)
+        self._folders = asyncio.get_running_loop().create_task(found)
 
     def send(self, tool: str, arguments: Mapping[str, Any], sink: Sink, max_reply_bytes: int) -> int:
         relay = _Adding(self, sink)
@@ -77,14 +80,20 @@ class _Lane(Connector):
     async def _put(self, relay: "_Adding", reply: Result, outbox: int) -> None:
         outcome: Reply = Refusal("unavailable", "its files were not taken over", own=True)
         try:
-            outcome = await asyncio.to_thread(self._placed, relay, reply, outbox)
+            folders = await asyncio.shield(self._folders)
+            outcome = await asyncio.to_thread(self._placed, relay, reply, (outbox, folders))
         finally:
+            os.close(outbox)
             relay.pass_on(outcome)
 
-    def _placed(self, relay: "_Adding", reply: Result, outbox: int) -> Reply:
+    def _placed(
+        self, relay: "_Adding", reply: Result, places: "tuple[int, dict[str, str] | host.Missing]"
+    ) -> Reply:
         """The answer that goes on once its files lie in their places, or why they do not."""
+        outbox, folders = places
+        if isinstance(folders, host.Missing):
+            return _failed(str(folders))
         try:
-            folders = {key: host.folder(path, self.ours) for key, path in self.recipe.adds}
             additions.put(
                 outbox,
                 reply.added,
@@ -94,12 +103,8 @@ class _Lane(Connector):
             )
         except Denied as denied:
             return _failed(denied.diagnostic)
-        except host.Missing as fault:
-            return _failed(str(fault))
         except additions.Broken as fault:
             return Refusal("unavailable", str(fault), own=True)
-        finally:
-            os.close(outbox)
         return Result(reply.structured, reply.files, reply.read)
 
 
@@ -126,6 +131,14 @@ class _Adding(Relayed):
         self.over()
         if self.is_wanted:
             self._sink.done(reply)
+
+
+def _found(adds: Iterable[tuple[str, str]], ours: Collection[Path]) -> dict[str, str] | host.Missing:
+    """The real paths of folders by setting, or what is the matter with one. Looks at files."""
+    try:
+        return {key: host.folder(path, ours) for key, path in adds}
+    except host.Missing as fault:
+        return fault
 
 
 def _failed(why: str) -> Refusal:

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import platform
+import re
 import sys
 import tarfile
 import time
@@ -25,6 +26,9 @@ from reconciler.model import secretlike
 _MOST_LINES = 2_000  # of one journal
 _MOST_BYTES = 2**22  # of one file that is read
 _LEFT_OUT = "[a line that looks as if it held a secret]"
+_VALUE = re.compile(r"\bthe value '[^'\n]*'")  # as problems quote what a file says
+# Of what an object's file says, the keys that name objects.
+_DECLARED_KEYS = ("connector", "implements", "project", "requires", "harness", "services")
 # Of each journal, the keys that hold no payload.
 _CALL_KEYS = (
     "at", "call", "session", "agent", "interface", "tool", "binding", "instance", "code", "ms", "inBytes",
@@ -44,9 +48,13 @@ def run(settings: usage.Settings, out: str) -> int:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         raise usage.Stopped(f"{path} is there already: nothing was written") from None
-    with os.fdopen(fd, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for name, text in parts.items():
-            _add(archive, name, cleaned(text))
+    try:
+        with os.fdopen(fd, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+            for name, text in parts.items():
+                _add(archive, name, cleaned(text))
+    except BaseException:
+        path.unlink(missing_ok=True)  # half of one helps nobody, and would be in the way
+        raise
     sys.stdout.write(f"{path}\n")
     if not settings.quiet:
         listed = "".join(f"  {name}\n" for name in parts)
@@ -64,8 +72,11 @@ def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def cleaned(text: str) -> str:
-    """The text with ``~`` for the home folder, and without lines that look as if they held a secret."""
+    """The text with ``~`` for the home folder, without the values that problems quote, and without lines that
+    look as if they held a secret.
+    """
     home = os.path.expanduser("~")  # noqa: PTH111
+    text = _VALUE.sub("the value [left out]", text)
     lines = text.replace(home, "~").split("\n") if len(home) > 1 else text.split("\n")
     return "\n".join(_LEFT_OUT if _holds_one(line) else line for line in lines)
 
@@ -93,12 +104,8 @@ def _parts(config: Path, state: Path) -> Iterator[tuple[str, str]]:
     for name, make in made.items():
         try:
             yield name, make()
-        except (OSError, ValueError, usage.Stopped) as fault:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError, usage.Stopped) as fault:
             yield f"{name}.missing", f"{fault}\n"
-
-
-def _calls(state: Path) -> str:
-    return "".join(_tail(path, _CALL_KEYS) for path in _newest(state / "calls", "*.jsonl"))
 
 
 def _about(config: Path, state: Path) -> dict[str, object]:
@@ -132,7 +139,11 @@ def _status(state: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*.json")):
         if path.name != "summary.json":
-            found[str(path.relative_to(folder))] = json.loads(_read(path))
+            told = json.loads(_read(path))
+            said = told.get("declared")
+            if isinstance(said, dict):
+                told["declared"] = {key: said[key] for key in _DECLARED_KEYS if key in said}
+            found[str(path.relative_to(folder))] = told
     return found
 
 
@@ -155,7 +166,9 @@ def _tail(path: Path, keys: tuple[str, ...]) -> str:
     for line in lines:
         try:
             told = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(told, dict):
             continue
         out += json.dumps({key: told[key] for key in keys if key in told}) + "\n"
     return out

@@ -4,6 +4,7 @@ Commands and options are those that there are; names are read from the files of 
 state, so that no controller is needed and nothing is waited for. Whatever goes wrong completes nothing.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -66,6 +67,9 @@ _BARE = {  # commands that read their words without click
 }  # fmt: skip
 _FILES_OF = {"run": "runs", "approval": "approvals"}  # below the state folder
 
+# What a shell may put into a line as it is: a file's name that says more to it is not completed.
+_PLAIN = re.compile(r"[A-Za-z0-9._/@:+=,-]+")
+
 
 def script(shell: str) -> int:
     """Print a shell's script; 0."""
@@ -79,7 +83,8 @@ def words(given: Sequence[str], commands: click.Group) -> int:
         place = int(given[0])
         line = [*given[1:], ""]
         found = _fitting(line[1:place], line[place], commands)
-        sys.stdout.write("".join(f"{one}\n" for one in sorted(set(found)) if one.startswith(line[place])))
+        fit = (one for one in sorted(set(found)) if one.startswith(line[place]) and _PLAIN.fullmatch(one))
+        sys.stdout.write("".join(f"{one}\n" for one in fit))
     return 0
 
 

@@ -75,13 +75,18 @@ def test_an_answer_without_files_goes_on_at_once(tmp_path: Path) -> None:
     adding(test, tmp_path / "mail")
 
 
-@pytest.mark.parametrize("case", ["gone", "ours", "taken", "no effect"])
+@pytest.mark.parametrize("case", ["gone", "linked", "ours", "taken", "no effect"])
 def test_what_cannot_be_added_ends_the_call_and_proves_that_nothing_happened(
     tmp_path: Path, case: str
 ) -> None:
     async def test(play: Play, folder: Path) -> None:
-        if case == "gone":
+        if case == "linked":  # after the connector was there: nobody else chooses where we write
+            lane = await play.lane()
+            await lane._folders  # type: ignore[attr-defined]
+        if case in ("gone", "linked"):
             folder.rename(tmp_path / "moved")
+        if case == "linked":
+            folder.symlink_to(tmp_path / "moved")
         elif case == "taken":
             (folder / "new" / "1").write_text("theirs")
         sink = Heard() if case == "no effect" else Kept()

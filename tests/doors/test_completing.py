@@ -47,6 +47,15 @@ def test_what_fits_is_offered(
     assert capsys.readouterr().out.split() == found.split()
 
 
+def test_a_file_name_that_says_more_to_a_shell_is_not_offered(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("$(touch gone)", "a;b", "*", "triage two", "x\ny", "`z`"):
+        (config / f"chains/{name}.json").write_text("{}")
+    assert completing.words(["5", "handler", "-c", str(config), "chain", "graph"], cli.handler) == 0
+    assert capsys.readouterr().out == "triage\n"
+
+
 def test_nonsense_completes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     for odd in ([], ["x"], ["-5", "handler"], ["99", "handler"]):
         assert completing.words(odd, cli.handler) == 0

@@ -79,6 +79,10 @@ def test_a_bundle_says_how_things_stand_and_nothing_of_what_was_said(
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
     (state / "events.jsonl").write_text(f'{{"message": "fine"}}\n{{"message": "{token}"}}\n')
     (config / "bindings/broken.toml").write_text('connector = "PAYLOAD-like"\n')
+    (state / "status/binding").mkdir(parents=True)
+    declared = {"connector": "email", "description": "PAYLOAD", "settings": {"sender": "PAYLOAD"}}
+    told = {"declared": declared, "conditions": [{"message": "the value 'PAYLOAD' does not match 'x'"}]}
+    (state / "status/binding/mail.json").write_text(json.dumps(told))
     ran = world.handler("support-bundle", "--out", "b.tar.gz", "-c", "config")
     assert (ran.code, ran.out) == (0, "b.tar.gz\n"), ran.err
     archive = world.root / "b.tar.gz"
@@ -94,9 +98,21 @@ def test_a_bundle_says_how_things_stand_and_nothing_of_what_was_said(
     assert {"doctor.json", "problems.json", "files.json"} <= texts.keys()
     whole = "".join(texts.values())
     assert token not in whole
-    assert 'PAYLOAD"' not in whole and "json PAYLOAD" not in whole
+    assert 'PAYLOAD"' not in whole and "value 'PAYLOAD" not in whole and "json PAYLOAD" not in whole
     ran = world.handler("support-bundle", "--out", "b.tar.gz", "-c", "config")
     assert (ran.code, "is there already" in ran.err) == (1, True)
+
+
+def test_a_bundle_that_does_not_fit_on_the_disk_leaves_nothing(
+    world: World, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(bundling, "_parts", lambda config, state: iter([("about.json", "x")]))
+    monkeypatch.setattr(bundling, "_add", full)
+    ran = world.handler("support-bundle", "--out", "b.tar.gz", "-c", "config")
+    assert (ran.code, (world.root / "b.tar.gz").exists()) == (1, False)
 
 
 def test_the_home_folder_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
