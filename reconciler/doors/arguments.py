@@ -7,11 +7,14 @@ folder one is in, so its path is made absolute. What the words cannot mean is sa
 fits the schema is the router's to judge.
 """
 
+import errno
 import json
 import os
 import sys
+from typing import TextIO
 
 from reconciler.doors import keypaths, usage
+from reconciler.wire.framing import MAX_LINE
 
 Json = dict[str, object]
 _FILES = ("handler-file", "handler-output-file")
@@ -235,15 +238,24 @@ def _held(key: str, text: str) -> str:
         return name
     try:
         if name == "-":
-            return sys.stdin.read()
+            return text_of(sys.stdin)
         with open(os.path.expanduser(name), encoding="utf-8") as file:  # noqa: PTH123, PTH111 - pathlib's start
-            return file.read()
+            return text_of(file)
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except ValueError:
         why = "it is no text in UTF-8"
     hint = "a text that begins with @ is written with two of them"
     raise usage.Usage(f"'{key}' wants the text of the file '{name[:80]}': {why}; {hint}")
+
+
+def text_of(file: TextIO) -> str:
+    """The whole text of a file, no longer than a call may be. Raises OSError, and ValueError for no text."""
+    text = file.read(MAX_LINE + 1)
+    if len(text) > MAX_LINE:
+        raise OSError(errno.EFBIG, f"it is longer than a call may be ({MAX_LINE} bytes)")
+    text.encode()  # stdin gives halves of characters for bytes that are no text
+    return text
 
 
 def _kind(value: object) -> str:

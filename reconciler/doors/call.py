@@ -209,9 +209,14 @@ def _given(ask: _Ask) -> lines.Json | None:
         return None
     if ask.json.startswith("@"):
         raise usage.Usage(f"--json takes the JSON itself: for what a file holds, --json - < {ask.json[1:]}")
-    text = sys.stdin.read() if ask.json == "-" else ask.json
     try:
+        text = typing_of.text_of(sys.stdin) if ask.json == "-" else ask.json
         value = typing_of.parsed(text)
+        json.dumps(value, ensure_ascii=False).encode()  # an escape can write half a character
+    except OSError as error:
+        raise usage.Usage(f"--json cannot be read from stdin: {error.strerror}") from None
+    except UnicodeError:
+        raise usage.Usage("--json is no text in UTF-8") from None
     except ValueError as error:
         raise usage.Usage(f"--json is not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -7,7 +7,7 @@ the call failed or the answer does not fit the schema (why stands on stderr), 2 
 import os
 import sys
 
-from reconciler.doors import call, entry, lines, streams, usage
+from reconciler.doors import call, columns, entry, lines, streams, usage
 
 _TOOL = "llm_complete"
 _USAGE = """\
@@ -93,6 +93,13 @@ def _path(file: str) -> str:
     return f"./{file}" if file.startswith("@") else file
 
 
+def _harmless(text: str) -> str:
+    """A text as it is for a file or a program; for a terminal, without what would steer it."""
+    if not sys.stdout.isatty():
+        return text
+    return "\n".join("\t".join(map(columns.shown, line.split("\t"))) for line in text.split("\n"))
+
+
 def _shown(said: lines.Json, settings: usage.Settings) -> int:
     """Print an answer; 1 where it is an error, or does not fit what was asked for."""
     error = call.error_of(said)
@@ -106,7 +113,7 @@ def _shown(said: lines.Json, settings: usage.Settings) -> int:
     elif answer.get("valid") and "value" in answer:
         sys.stdout.write(call.as_json(answer["value"]) + "\n")
     elif answer.get("valid"):
-        sys.stdout.write(f"{str(answer.get('text', '')).rstrip()}\n")
+        sys.stdout.write(f"{_harmless(str(answer.get('text', '')).rstrip())}\n")
     if answer.get("valid"):
         return 0
     sys.stderr.write("handler-llm: the answer does not fit the schema, after two tries (-o json shows it)\n")

@@ -189,6 +189,10 @@ def test_an_at_sign_takes_the_text_of_a_file(tmp_path: Path, monkeypatch: pytest
     assert typed("tags=@long.txt", "tags=x") == {"tags": ["two\nlines é", "x"]}
     monkeypatch.setattr("sys.stdin", io.StringIO("from stdin"))
     assert typed("text=@-") == {"text": "from stdin"}
+    for text, why in (("\udcff", "no text in UTF-8"), ("x" * (2**22 + 1), "longer than a call may be")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        with pytest.raises(Usage, match=why):
+            typed("text=@-")
     with pytest.raises(Usage, match="no text in UTF-8"):
         typed("text=@odd")
 

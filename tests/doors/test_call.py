@@ -75,6 +75,15 @@ def test_an_unknown_tool_or_input_names_the_nearest_and_nothing_is_called(world:
     assert "tools/call" not in [message["method"] for message in heard]
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [("\udcff", "is no text"), ('{"path": "\\ud800"}', "is no text"), ("x" * 2**23, "longer")],
+)
+def test_what_is_no_text_or_too_long_is_refused_in_words(world: World, said: str, why: str) -> None:
+    ran = world.handler("call", "ocr_extract", "--json", "-", stdin=said)
+    assert (ran.code, why in ran.err) == (2, True), ran.err
+
+
 def test_inputs_may_be_one_json_object_from_stdin(world: World) -> None:
     with fakes.served(door(world), router({"structuredContent": 1})) as heard:
         assert world.handler("call", "ocr_extract", "--json", "-", stdin='{"path": "x"}').code == 0

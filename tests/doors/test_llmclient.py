@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.doors import llmclient
+from reconciler.doors import lines, llmclient
 from reconciler.doors.usage import Settings, Usage
 
 
@@ -59,3 +59,14 @@ def test_an_answer_that_does_not_fit_the_schema_is_exit_code_1(capsys: pytest.Ca
     assert llmclient._shown(said, Settings()) == 1
     told = capsys.readouterr()
     assert (told.out, "does not fit the schema" in told.err) == ("", True)
+
+
+def test_an_answer_steers_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: lines.Json = {"structuredContent": {"valid": True, "text": "a\tb\n\x1b]0;x\x07ä"}}
+    assert llmclient._shown(said, Settings()) == 0
+    assert capsys.readouterr().out == "a\tb\n\x1b]0;x\x07ä\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert llmclient._shown(said, Settings()) == 0
+    assert capsys.readouterr().out == "a\tb\n\\x1b]0;x\\x07ä\n"
