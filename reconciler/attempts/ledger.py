@@ -327,7 +327,10 @@ _UPDATE = (
     f"UPDATE attempt SET {', '.join(f'{one} = :{one}' for one in rows.MOVING)}"  # noqa: S608
     " WHERE id = :id AND state = :was_state AND ver = :was_ver AND fence = :was_fence"
 )
-_RENEW = "UPDATE attempt SET lease_until = :until WHERE id = :id AND fence = :fence AND over_at = 0"
+_RENEW = (  # not one whose lease was given up: by us, or by whoever knew more
+    "UPDATE attempt SET lease_until = :until"
+    " WHERE id = :id AND fence = :fence AND over_at = 0 AND lease_until > 0"
+)
 
 
 def _one(found: list[Row]) -> Attempt | None:

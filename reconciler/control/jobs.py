@@ -122,6 +122,7 @@ class LedgerJobs:
         self._first = asyncio.Event()  # there is a ledger to look after
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[str, asyncio.Event] = {}  # runs of chains, by the attempt that they wait for
+        self._owed: set[str] = set()  # attempts to be looked at again once the relay is done with them
         self.stir: Callable[[], None] = lambda: None  # something is due: the relay looks at once
 
     async def run(self) -> None:
@@ -139,7 +140,10 @@ class LedgerJobs:
         if (one.is_over or one.parked) and (waited := self._waiting.pop(one.id, None)) is not None:
             waited.set()
         if one.is_over:
+            self._owed.discard(one.id)
             self._runners.over(one)
+        elif one.id in self._owed and not one.lease_until:
+            self._keep(self.due(one.id))
 
     async def attempt(self, handle: str, agent: str) -> str:
         """The attempt behind a handle of an agent; "" where there is none."""
@@ -159,24 +163,33 @@ class LedgerJobs:
                     await heard.wait()
 
     async def due(self, attempt: str) -> None:
-        """Have the relay look at an attempt at once. What somebody is at just now is looked at soon
-        anyway.
+        """Have the relay look at an attempt at once, or again where it is at it just now: what it hears then
+        may be from before.
         """
+        self._owed.add(attempt)
 
-        def look(ledger: Ledger) -> None:
+        def look(ledger: Ledger) -> bool:
             one = ledger.get(attempt)
-            if one is not None and not one.is_over and one.state is not State.PREPARED:
-                with suppress(OvertakenError, ForbiddenError):
-                    ledger.apply(one, self.now(), Checked(0.0, "it ended"))
+            if one is None or one.is_over or one.state is State.PREPARED:
+                return True
+            if one.lease_until > self.now():
+                return False
+            with suppress(OvertakenError, ForbiddenError):
+                ledger.apply(one, self.now(), Checked(0.0, "it ended"))
+            return True
 
         with suppress(OSError):
-            await (await self.writing()).run(look)
+            if await (await self.writing()).run(look):
+                self._owed.discard(attempt)
             self.stir()
 
     def ask(self, what: What, intent: Intent, heard: Heard) -> None:
         """Submit a job, or ask about one."""
         work = self._submitted(intent) if what == "job" else self._asked(what, intent)
-        task = asyncio.get_running_loop().create_task(self._answered(work, heard))
+        self._keep(self._answered(work, heard))
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -219,3 +219,32 @@ def test_where_nobody_does_jobs_nothing_is_kept(tmp_path: Path) -> None:
 
     played(tmp_path, Nobody(), play)
     assert not (tmp_path / "ledger.db").exists()
+
+
+def test_what_ends_while_it_is_looked_at_is_looked_at_again(tmp_path: Path) -> None:
+    looking, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(Studio):
+        async def lookup(self, one: Attempt, by: By) -> Found:
+            found = self.says()
+            looking.set()
+            await go_on.wait()
+            return found
+
+    studio = Slow()
+
+    async def play(desk: Desk) -> None:
+        made = await desk.ask("job", text="a fox")
+        desk.at += 10
+        await looking.wait()
+        desk.now = lambda: desk.at  # type: ignore[method-assign] - nothing is due by itself from now on
+        desk.jobs.now = desk.now
+        studio.says = Finished
+        await desk.jobs.due(made.attempt)
+        desk.jobs.stir()
+        await asyncio.sleep(0.1)  # whatever the relay may do meanwhile, it has done
+        go_on.set()
+        async with asyncio.timeout(20):
+            await desk.until(made.handle, "succeeded")
+
+    played(tmp_path, studio, play)
