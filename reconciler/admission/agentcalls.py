@@ -8,6 +8,7 @@ from reconciler.model.names import Kind
 from reconciler.model.problems import Problem, Severity, Span, quoted
 from reconciler.model.resources import Agent
 
+_INPUT = "{input}"
 _SERVICE = "agent"  # the interface that agents are called by
 
 
@@ -27,6 +28,25 @@ def works_in_one_way(view: View, agent: Resource[Agent]) -> Iterator[Problem]:
         path=("run", "chain") if run.chain is not None else ("run",),
         about=agent.ref,
     )
+
+
+def its_text_is_a_whole_argument(view: View, agent: Resource[Agent]) -> Iterator[Problem]:
+    """What others say is never a part of a word: a shell, or an option, would make something else of it."""
+    for at, word in enumerate((agent.spec.run.command if agent.spec.run else None) or ()):
+        if _INPUT not in word or (at and word == _INPUT):
+            continue
+        first = not at
+        yield Problem(
+            code="A235",
+            what="the program is what others say" if word == _INPUT else f"{quoted(word)} stays as it is",
+            why="what others say is one whole argument, and never a part of one: a shell would run it",
+            mend='write "PROGRAM", "{input}"'
+            if first
+            else "write '{input}' as an argument of its own; after sh -c 'LINE', as \"$1\": 'sh', '{input}'",
+            at=Span(agent.file),
+            path=("run", "command", at),
+            about=agent.ref,
+        )
 
 
 def its_chain_is_known(view: View, agent: Resource[Agent]) -> Iterator[Problem]:
@@ -67,4 +87,9 @@ def it_can_reach_whom_it_may_call(view: View, agent: Resource[Agent]) -> Iterato
     )
 
 
-RULES = (works_in_one_way, its_chain_is_known, it_can_reach_whom_it_may_call)
+RULES = (
+    works_in_one_way,
+    its_text_is_a_whole_argument,
+    its_chain_is_known,
+    it_can_reach_whom_it_may_call,
+)

@@ -7,6 +7,7 @@ ending every process of the sandbox, or the run.
 """
 
 import asyncio
+import codecs
 import hashlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -40,6 +41,9 @@ _INPUT = "{input}"
 _MOST_WORD = 131_000  # bytes of one argument: the kernel takes 131,072
 _MOST_PRINTED = 16 * 2**20
 _MOST_TEXT = 900_000  # bytes of an answer that stand in the answer itself
+_MOST_ESCAPED = (
+    3_900_000  # bytes of it as JSON, where signs of control take six each; an answer has 4,000,000
+)
 _BEGINNING = 4_000  # bytes of it where the whole is in a file
 _MOST_RESULT = 2 * _MOST_PRINTED
 Logs = Callable[[str, str], Speaker]  # by binding and session: who prints on its account
@@ -367,7 +371,16 @@ def _failure(ended: worker.Ended) -> Failed | None:
 
 def _answer(said: Mapping[str, Any], whole: bytes) -> Iterable[bytes]:
     """The answer, whole in its file where one was wished for."""
-    most = _BEGINNING if said["output"] else _MOST_TEXT
-    text = whole[:most].decode("utf-8", "ignore" if len(whole) > most else "replace")
+    most = min(_BEGINNING if said["output"] else _MOST_TEXT, len(whole))
+    text = _text(whole, most)
+    while len(orjson.dumps(text)) > _MOST_ESCAPED:
+        most = most * 3 // 4
+        text = _text(whole, most)
     answer = {"agent": said["agent"], "text": text, "bytes": len(whole), "isWhole": len(whole) <= most}
     return parcels.packed(answer, {"output": (len(whole), (whole,))} if said["output"] else {})
+
+
+def _text(whole: bytes, most: int) -> str:
+    """As much of it as text; a sign that is cut in two goes."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    return decoder.decode(whole[:most], final=len(whole) <= most)
