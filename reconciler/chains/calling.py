@@ -224,7 +224,7 @@ def tools(state: State, task: Task, prepared: Prepared, value: Value) -> Steps:
     merged = bounds.modern(face.provider, merging.arguments(face.input_schema, value, static.args))
     call = ToolCall("", face.full_name)
     if (refusal := (yield from _refused(state, task, call, (face, merged)))) is not None:
-        raise Failure(*refusal, final=refusal[0] == _DENIED)
+        raise Failure(refusal[0], _with_its_source(*refusal, value), final=refusal[0] == _DENIED)
     ask = AskTool(
         state.ask_id(),
         task.id,
@@ -239,9 +239,17 @@ def tools(state: State, task: Task, prepared: Prepared, value: Value) -> Steps:
     )
     reply = yield from _made(state, task, ask, 0)
     if isinstance(reply, ToolFailed):
-        raise Failure(reply.code, reply.message, final=reply.code == _UNKNOWN)
+        message = _with_its_source(reply.code, reply.message, value)
+        raise Failure(reply.code, message, final=reply.code == _UNKNOWN)
     made = flow.narrowed(reply.value)
     if not task.output_template:
         return Done(made, "tools_executed")
     text = texts.of_result(prepared.output, made, state)
     return Done(flow.text(text), text)
+
+
+def _with_its_source(code: str, message: str, value: Value) -> str:
+    """The message; of arguments that do not fit, also where they came from, where an object flowed in."""
+    if code != "invalid_input" or not isinstance(value.data, Mapping):
+        return message
+    return f"{message}; what flows into this task is its arguments: a prompt_template makes a text of it"

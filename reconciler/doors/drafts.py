@@ -12,6 +12,12 @@ from reconciler.model.inventory import Resource
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef, tool_prefix
 from reconciler.model.resources import Binding, Connector, Record, Setting
 
+_WITHOUT_PROCESS = ("builtin", "dialect")  # runtimes that the controller answers itself
+_INSTANCE = """
+[instance]
+# The process starts with the first call and stops when nobody called it for this long.
+idleStopSeconds = 300
+"""
 _ERRORS = """\
 [errors]
 unavailable = "the service is down; retrying later may work"
@@ -28,6 +34,9 @@ def binding(name: str, connector: str, admission: Admission) -> dict[str, str]:
 apiVersion = "handler.binding/v1"
 connector = "{connector}"
 """
+    if "llm/v1" in found.implements:
+        text += "\n# The exact ids of the models that may be asked for; the first where a call names none.\n"
+        text += '# models = ["…"]\n'
     for slot, told in found.secret_slots.items():
         about = _line(told.description) or "A secret"
         text += f"\n# {about}. Where it is found, never the value: command, file, env, …\n"
@@ -35,11 +44,8 @@ connector = "{connector}"
         text += f'{mark}secrets.{slot} = {{ file = "~/.secrets/{name}-{slot.replace("_", "-")}" }}\n'
     if found.settings:
         text += "\n[settings]\n" + "\n".join(_setting(key, one) for key, one in found.settings.items())
-    text += """
-[instance]
-# The process starts with the first call and stops when nobody called it for this long.
-idleStopSeconds = 300
-"""
+    if found.runtime not in _WITHOUT_PROCESS:
+        text += _INSTANCE
     return {f"bindings/{name}.toml": text}
 
 

@@ -1,6 +1,8 @@
-"""The line of ``handler status`` about runs of chains that wait: for a person, or for a job."""
+"""The lines of ``handler status`` about what waits: runs of chains for a person or a job, calls for a yes."""
 
 import json
+import os
+import time
 
 _WORDS = {"waiting_approval": "for a person ('handler approve list')", "waiting_service": "for a job"}
 _MOST = 4096  # bytes of the file that counts them
@@ -20,3 +22,30 @@ def told(state: str) -> str:
         f"{number} {_WORDS[key]}" for key, number in numbers.items() if type(number) is int and number > 0
     ]
     return f"runs     of chains that wait: {', '.join(said)}\n" if said else ""
+
+
+def asked(state: str) -> str:
+    """How many questions of the policy of what may leave wait for a person; "" where none does. Those of runs
+    are counted with the runs.
+    """
+    number = sum(_waits(f"{state}/approvals/{name}") for name in _names(f"{state}/approvals"))
+    return f"calls    that wait for a person: {number} ('handler approve list')\n" if number else ""
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.endswith(".json")]  # noqa: PTH208 - as above
+    except OSError:
+        return []
+
+
+def _waits(path: str) -> bool:
+    """Whether that file is a question that nobody answered, within its time, and of no run."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = json.loads(file.read(_MOST))
+        return bool(
+            found["state"] == "waiting" and found["until"] > time.time() and "run" not in found["about"]
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return False

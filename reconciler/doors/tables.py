@@ -155,7 +155,7 @@ def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
             text += f"{paint(word, colour)}   {told}\n"
     if summary.get("dirty") and not revisions.parts(applied).edits:
         text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
-    return text + goingruns.told(seen.state)
+    return text + goingruns.told(seen.state) + goingruns.asked(seen.state)
 
 
 def _folded(seen: Standing, paint: columns.Paint) -> str:

@@ -465,6 +465,15 @@ def test_b13_and_e9_a_denial_or_an_error_of_a_task_s_own_call_fails_it() -> None
         assert (play.path(done), done.units[0].code) == (["t", "f"], code)
 
 
+def test_arguments_that_flowed_in_and_do_not_fit_are_said_to_have_flowed_in() -> None:
+    one = chain(task("t", "tools", tools={"name": "ocr"}))
+    refuses = Play(tool=lambda ask: ToolFailed("invalid_input", "status is not a field of this tool"))
+    for value, told in ((Value("json", {"status": 200}), True), (flow.text("x"), False)):
+        run = refuses.through(play.begin(one, value))
+        assert isinstance(run.outcome, play.Failed)
+        assert ("a prompt_template makes a text of it" in run.outcome.message) is told
+
+
 def test_nobody_is_asked_about_a_call_that_could_not_be_made() -> None:
     schema = {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}
     face = replace(play.FACES[1], input_schema=schema)

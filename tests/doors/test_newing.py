@@ -232,3 +232,14 @@ def test_what_explain_shows_of_policies_is_admitted_as_printed(world: World, con
         (config / f"policies/{name}.toml").write_text("".join(f"{line[2:]}\n" for line in text.splitlines()))
     assert world.handler("validate", "config").code == 0
     assert 'id = "ask-first"' in world.handler("explain", "policy.rule").out
+
+
+@pytest.mark.slow
+def test_a_new_binding_speaks_of_models_and_processes_where_there_are_some(
+    world: World, config: Path
+) -> None:
+    for connector, models, process in (("llm-local", True, False), ("ocr-tesseract", False, True)):
+        world.handler("new", "binding", "one", "--connector", connector, "-c", "config")
+        text = (config / "bindings/one.toml").read_text()
+        assert ('\n# models = ["…"]\n' in text, "idleStopSeconds" in text) == (models, process)
+        (config / "bindings/one.toml").unlink()

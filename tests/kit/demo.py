@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".demo"
 BIN = Path(sys.executable).parent
 WANTED = ("INV-2024-0042", "Total")
+_START_S = 180  # the first start compiles what it imports, perhaps on a machine that has other work
 _DEADLINE_S = 900  # the second engine's packages may have to be fetched the first time
 
 
@@ -88,23 +89,25 @@ def controller() -> Iterator[None]:
     log = (WORK / "handlerd.log").open("w")
     daemon = subprocess.Popen([BIN / "handlerd"], cwd=WORK / "config", stdout=log, stderr=log)
     say("$ handlerd &")
+    code = 0
     try:
-        until_it_answers()
+        until_it_answers(daemon)
         yield
     finally:
         daemon.send_signal(signal.SIGTERM)
-        code = daemon.wait(timeout=20)
+        code = daemon.wait(timeout=60)
         log.close()
         say(f"handlerd stopped with {code}")
-        if code:
-            raise SystemExit((WORK / "handlerd.log").read_text()[-2000:])
+    if code:  # not above, where it would hide why the demo itself ended
+        raise SystemExit((WORK / "handlerd.log").read_text()[-2000:])
 
 
-def until_it_answers() -> None:
-    deadline = time.monotonic() + 30
+def until_it_answers(daemon: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_S
     while subprocess.run([BIN / "handler", "daemon", "status"], capture_output=True, check=False).returncode:
-        if time.monotonic() > deadline:
-            raise SystemExit("demo: handlerd does not answer\n" + (WORK / "handlerd.log").read_text())
+        if daemon.poll() is not None or time.monotonic() > deadline:
+            why = "has ended" if daemon.poll() is not None else f"did not answer within {_START_S} s"
+            raise SystemExit(f"demo: handlerd {why}\n" + (WORK / "handlerd.log").read_text()[-2000:])
         time.sleep(0.1)
 
 
