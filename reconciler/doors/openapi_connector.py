@@ -10,7 +10,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -73,20 +73,31 @@ def address(operation: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
         path = path.replace(f"{{{original}}}", quote(value, safe=""))
     words: list[tuple[str, str]] = []
     for given, original in operation["in_query"].items():
-        if given not in arguments:
-            continue
-        value = arguments[given]
-        values = [_plain(one) for one in value] if isinstance(value, list) else [_plain(value)]
-        if given in operation.get("joined", ()):
-            values = [",".join(values)]
-        words += [(original, one) for one in values]
+        if given in arguments:
+            words += _asked(operation, given, original, _valued(arguments, given, operation.get("json", ())))
     server = os.environ["OPENAPI_SERVER"].rstrip("/")
     return f"{server}{path}" + (f"?{urlencode(words, quote_via=quote)}" if words else "")
 
 
+def _asked(operation: Mapping[str, Any], given: str, original: str, value: Any) -> list[tuple[str, str]]:
+    """A value in the query: each part on its own, or as the document says."""
+    if not isinstance(value, list | dict) or given in operation.get("as_text", ()):
+        return [(original, json.dumps(value) if given in operation.get("as_text", ()) else _plain(value))]
+    if isinstance(value, list):
+        pairs = [(original, _plain(one)) for one in value]
+    elif given in operation.get("deep", ()):
+        return [(f"{original}[{key}]", _plain(one)) for key, one in value.items()]
+    else:
+        pairs = [(key, _plain(one)) for key, one in value.items()]
+    if given not in operation.get("joined", ()):
+        return pairs
+    parts = [one for pair in pairs for one in pair[isinstance(value, list) :]]
+    return [(original, ",".join(parts))] if parts else []
+
+
 def sent(operation: Mapping[str, Any], arguments: Mapping[str, Any]) -> bytes:
     """The body of a request, b"" where there is none."""
-    texts = set(operation.get("json", ()))
+    texts = operation.get("json", ())
     if whole := operation.get("whole"):
         return json.dumps(_valued(arguments, whole, texts)).encode() if whole in arguments else b""
     record = {
@@ -97,7 +108,7 @@ def sent(operation: Mapping[str, Any], arguments: Mapping[str, Any]) -> bytes:
     return json.dumps(record).encode() if operation["in_body"] else b""
 
 
-def _valued(arguments: Mapping[str, Any], given: str, texts: set[str]) -> Any:
+def _valued(arguments: Mapping[str, Any], given: str, texts: Collection[str]) -> Any:
     """An argument; what stands as JSON text is read. Raises Failure."""
     if given not in texts:
         return arguments[given]

@@ -35,13 +35,14 @@ def run(settings: usage.Settings, path: str, name: str, options: tuple[str, bool
     shown = usage.path_shown(str(file))
     try:
         found = openapi.read(reading.values(harnessfiles.held(file), file.name), name, server)
+        program = Path(__file__).with_name(_PROGRAM).read_text("utf-8")
+        texts = openapi_files.files(found, name, file.name, program)
     except ValueError as fault:
         raise usage.Stopped(f"cannot import {shown}: {fault}") from None
     except OSError as fault:
         raise usage.Stopped(f"cannot read {shown}: {fault.strerror}") from None
     look = offline.look(root)
-    program = Path(__file__).with_name(_PROGRAM).read_text("utf-8")
-    files = _fresh(look, name, openapi_files.files(found, name, file.name, program))
+    files = _fresh(look, name, texts)
     if not dry:
         importing.write(look.root, files)
     _print(settings, files, found, (name, dry))

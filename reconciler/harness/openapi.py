@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from reconciler.harness.openapi_schemas import Document, listed, named, portable, record, table, truth, words
-from reconciler.model import places
+from reconciler.model import hosts, places
 from reconciler.model.names import MAX_TOOL_NAME, tool_prefix
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -21,6 +22,7 @@ _WORD = re.compile(r"[^a-z0-9]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
+_PATH = re.compile(r"/[^\x00-\x20\x7f-\U0010ffff?#\\]*")
 _MOST_NAMED = 20
 
 
@@ -70,7 +72,7 @@ def read(values: Mapping[str, Any], name: str, server: str = "") -> Read:
     if not version.startswith("3."):
         raise ValueError("it is no OpenAPI 3 document: its 'openapi' does not begin with 3.")
     document = Document(values)
-    title = document.followed(values.get("info") or {}).get("title")
+    title = table(values.get("info")).get("title")
     found = Read(words(title, 100) or name, _server(values, server))
     paths = table(values.get("paths"))
     taken: set[str] = set()
@@ -89,7 +91,8 @@ def read(values: Mapping[str, Any], name: str, server: str = "") -> Read:
             taken.add(one.tool)
             found.operations.append(one)
     if not found.operations:
-        raise ValueError("it has no operation that can be asked")
+        first = f": {found.left[0][0]}: {found.left[0][1]}" if found.left else ""
+        raise ValueError(f"it has no operation that can be asked{first}")
     found.slots = list(_slots(document, found.left))
     return found
 
@@ -152,6 +155,8 @@ def _operation(
 ) -> Operation:
     """Raises ValueError, as a clause, for what cannot be asked."""
     (path, method), (tool, left) = where, more
+    if not _PATH.fullmatch(path) or any(unquote(part) in (".", "..") for part in path.split("/")):
+        raise ValueError("its path is no plain one: letters beyond ASCII, a query, or dots alone")
     properties: dict[str, Any] = {}
     required: list[str] = []
     empty: dict[str, Any] = {"in_path": {}, "in_query": {}, "in_body": {}, "json": []}
@@ -159,13 +164,16 @@ def _operation(
     for one in _parameters(document, item, f"{method.upper()} {path[:80]}", left):
         into, original = str(one["in"]), str(one["name"])
         given = named(original, properties)
-        made = portable(document, one.get("schema") or {"type": "string"}, words(one.get("description")))
+        content = table(table(one.get("content")).get("application/json"))
+        schema = one.get("schema") or content.get("schema") or {"type": "string"}
+        made = portable(document, schema, words(one.get("description")))
         properties[given] = made.schema
         sent[f"in_{into}"][given] = original
-        if made.as_json and into == "path":
+        if into == "path" and (made.as_json or made.schema["type"] in ("array", "object")):
             raise ValueError(f"its parameter {original[:40]!r} is no plain value")
-        if str(one.get("explode", "")).lower() == "false":
-            sent.setdefault("joined", []).append(given)
+        sent["json"] += [given] if made.as_json else []
+        if how := _written(one):
+            sent.setdefault(how, []).append(given)
         if into == "path" or truth(one.get("required")):
             required.append(given)
     if {*_VARIABLE.findall(path)} != {*sent["in_path"].values()}:
@@ -175,8 +183,17 @@ def _operation(
     if required:
         schema["required"] = list(dict.fromkeys(required))
     about = words(item.get("summary"), 200)
-    told = words(item.get("description")) or about or f"{method.upper()} {path}"
+    told = words(item.get("description")) or about or words(f"{method.upper()} {path}", 200)
     return Operation(tool, words(about or tool.replace("_", " "), 60), told, method, schema, sent)
+
+
+def _written(one: Mapping[str, Any]) -> str:
+    """How a value of a query that is no plain one is written there: "" for each part on its own."""
+    if "content" in one:
+        return "as_text"
+    if one.get("style") == "deepObject":
+        return "deep"
+    return "joined" if str(one.get("explode", "")).lower() == "false" else ""
 
 
 def _parameters(
@@ -186,6 +203,8 @@ def _parameters(
     known: dict[tuple[str, str], Mapping[str, Any]] = {}
     for written in item["parameters"]:
         one = document.followed(written)
+        if not isinstance(one.get("name"), str) or not one["name"]:
+            raise ValueError("a parameter of it has no name")
         known[str(one.get("in")), str(one.get("name"))] = one
     if len(known) > 100:
         raise ValueError("it takes more than 100 parameters")
@@ -208,7 +227,7 @@ def _with_body(
     content = body.get("content")
     kinds = content if isinstance(content, Mapping) else {}
     kind = next(
-        (one for one in kinds if re.fullmatch(r"application/([a-z.+-]+\+)?json(;.*)?", str(one))), None
+        (one for one in kinds if re.fullmatch(r"application/([a-z.+-]+\+)?json( *;[ -~]*)?", str(one))), None
     )
     if kind is None:
         if truth(body.get("required")) or not kinds:
@@ -235,18 +254,28 @@ def _with_body(
 
 def _slots(document: Document, left: list[tuple[str, str]]) -> Iterator[Slot]:
     """The secrets of the document's security schemes, each header once."""
-    components = document.values.get("components")
-    schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
+    schemes = table(table(document.values.get("components")).get("securitySchemes"))
     known: dict[str, tuple[str, str, str]] = {}
-    for name, written in list((schemes if isinstance(schemes, Mapping) else {}).items())[:_MOST_NAMED]:
-        one = document.followed(written)
+    taken: dict[str, Any] = {}
+    for name, written in list(schemes.items())[:_MOST_NAMED]:
+        what = f"the security scheme {str(name)[:40]!r}"
+        try:
+            one = document.followed(written)
+        except ValueError as why:
+            left.append((what, str(why)))
+            continue
         header = _header(one)
         if header is None:
-            left.append((f"the security scheme {str(name)[:40]!r}", "only a header can bear a secret"))
+            left.append((what, "only a header of its own can bear a secret"))
             continue
-        slot = (_WORD.sub("_", _HUMP.sub("_", str(name)).lower()).strip("_") or "token")[:32]
-        slot = slot if slot[0].isalpha() else f"key_{slot}"
-        known.setdefault(header.partition(":")[0].lower(), (slot, header, words(one.get("description"), 200)))
+        plain = header.partition(":")[0].lower()
+        if plain in known:
+            left.append((what, f"another secret is sent as {plain}"))
+            continue
+        slot = _WORD.sub("_", _HUMP.sub("_", str(name)).lower()).strip("_") or "token"
+        slot = named((slot if slot[0].isalpha() else f"key_{slot}")[:28], taken)
+        taken[slot] = None
+        known[plain] = (slot, header, words(one.get("description"), 200))
     is_asked = isinstance(document.values.get("security"), list) and bool(document.values["security"])
     for slot, header, told in known.values():
         yield Slot(slot, header, len(known) == 1 and is_asked, told or "what the server's document asks for")
@@ -259,4 +288,5 @@ def _header(one: Mapping[str, Any]) -> str | None:
     if kind == "http" and scheme == "basic":
         return "Authorization: Basic {}"
     name = str(one.get("name") or "")
-    return name if kind == "apiKey" and one.get("in") == "header" and _HEADER.fullmatch(name) else None
+    is_free = _HEADER.fullmatch(name) and not hosts.header_is_framing(name)
+    return name if kind == "apiKey" and one.get("in") == "header" and is_free else None

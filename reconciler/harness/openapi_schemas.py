@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 _DEEPEST = 6
 _MOST_LOOKS = 50_000  # at tables of one document, however its references fold them
 _LONGEST_TEXT, _MOST_ITEMS, _MOST_KEYS, _MOST_CHOICES = 65_536, 1000, 100, 500
 _LONGEST_WORDS = 1000
+_LONGEST_INDEX = 8  # digits
 _HARD = ("oneOf", "anyOf", "not", "if", "discriminator")
 _UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+|[\U000e0000-\U000e007f]+"
@@ -54,11 +56,14 @@ class Document:
         if not reference.startswith("#/"):
             raise ValueError("a reference leads out of the document: bundle it first")
         found: Any = self.values
-        for part in reference[2:].split("/"):
+        for part in unquote(reference[2:]).split("/"):
             key = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, Mapping) or key not in found:
+            if isinstance(found, list) and key.isdecimal() and len(key) < _LONGEST_INDEX:
+                found = found[int(key)] if int(key) < len(found) else None
+            elif isinstance(found, Mapping) and key in found:
+                found = found[key]
+            else:
                 raise ValueError(f"the reference {reference[:80]!r} leads to nothing")
-            found = found[key]
         return found
 
 
@@ -164,14 +169,17 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _text(document: Document, schema: Mapping[str, Any], deep: int) -> dict[str, Any]:
-    if choices := [one for one in listed(schema.get("enum")) if isinstance(one, str)][:_MOST_CHOICES]:
+    choices = [one for one in listed(schema.get("enum")) if isinstance(one, str)][:_MOST_CHOICES]
+    if choices and not any(
+        map(_UNSEEN.search, choices)
+    ):  # what nobody sees no model is shown, and cut is another
         return {"type": "string", "enum": list(dict.fromkeys(choices))}
-    most = min(_number(schema.get("maxLength")) or _LONGEST_TEXT, _LONGEST_TEXT)
+    most = _most(schema.get("maxLength"), _LONGEST_TEXT)
     least = _number(schema.get("minLength")) or 0
     return {
         "type": "string",
         **({"minLength": int(least)} if 0 < least <= most else {}),
-        "maxLength": int(most),
+        "maxLength": most,
     }
 
 
@@ -192,8 +200,8 @@ def _flag(document: Document, schema: Mapping[str, Any], deep: int) -> dict[str,
 
 def _list(document: Document, schema: Mapping[str, Any], deep: int) -> dict[str, Any] | None:
     items = _made(document, schema.get("items"), deep + 1)
-    most = min(_number(schema.get("maxItems")) or _MOST_ITEMS, _MOST_ITEMS)
-    return None if items is None else {"type": "array", "items": items, "maxItems": int(most)}
+    most = _most(schema.get("maxItems"), _MOST_ITEMS)
+    return None if items is None else {"type": "array", "items": items, "maxItems": most}
 
 
 def _record(document: Document, schema: Mapping[str, Any], deep: int) -> dict[str, Any] | None:
@@ -231,9 +239,15 @@ def _number(value: Any) -> float | None:
         return None
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return found if abs(found) < 2**53 else None
+
+
+def _most(value: Any, most: int) -> int:
+    """An upper bound, no more than ``most``; that alone where none is said."""
+    found = _number(value)
+    return most if found is None or found < 0 else min(int(found), most)
 
 
 _KINDS = {
