@@ -165,8 +165,8 @@ def _operation(
         into, original = str(one["in"]), str(one["name"])
         given = named(original, properties)
         content = table(table(one.get("content")).get("application/json"))
-        schema = one.get("schema") or content.get("schema") or {"type": "string"}
-        made = portable(document, schema, words(one.get("description")))
+        asked = one.get("schema") or content.get("schema") or {"type": "string"}
+        made = portable(document, asked, words(one.get("description")))
         properties[given] = made.schema
         sent[f"in_{into}"][given] = original
         if into == "path" and (made.as_json or made.schema["type"] in ("array", "object")):
