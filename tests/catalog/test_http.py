@@ -107,6 +107,15 @@ def test_where_a_redirect_leads(leads: str, there: str) -> None:
         ("https://one.test/", ["one.test"], ["one.test"], False),
         ("http://[::1]:8080/", ["[::1]:8080"], [], True),
         ("http://[::1]:8080/", None, ["::1"], False),
+        ("http://[0:0::1]:8080/", None, ["[::1]:8080"], False),
+        ("http://[::1]:8080/", None, ["0::1"], False),
+        ("https://one.test/", None, ["two.test."], True),
+        ("https://one.test./", None, ["ONE.test."], False),
+        ("https://one.test/", None, ["*"], False),
+        ("https://one.test/", None, ["https://one.test"], False),
+        ("https://one.test/", None, ["two.test:"], False),
+        ("https://one.test/", None, ["one.test/x"], False),
+        ("https://one.test/", None, ["two.test:²"], False),
     ],
 )
 def test_a_call_narrows_what_may_be_reached(
@@ -117,6 +126,14 @@ def test_a_call_narrows_what_may_be_reached(
         ways.need(url)
     else:
         assert failure(lambda: ways.need(url))[0] == "refused"
+
+
+def test_half_a_letter_is_refused_before_anything_is_sent() -> None:
+    url = "http://127.0.0.1:8725/"
+    assert (
+        failure(lambda: TOOLS["http_get"]({"url": url, "query": {"a": "\ud800"}}, Call()))[0] == "bad_address"
+    )
+    assert failure(lambda: TOOLS["http_post"]({"url": url, "body": "\ud800"}, Call()))[0] == "refused"
 
 
 def test_what_knows_a_person_is_not_taken_to_another_server() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_address
 from typing import Any
 from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit, urlunsplit
 
@@ -21,13 +21,20 @@ _FRAMING = (
     *("accept-encoding", "expect", "via", "forwarded"),
 )
 _FRAMING_BEGINNINGS = ("proxy-", "x-handler-", "x-forwarded-")
+_ENTRY = re.compile(
+    r"(?P<dot>\*?\.)?(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_-][a-z0-9_.-]*|[0-9a-f]*:[0-9a-f:.]*:[0-9a-f.:]*))"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+)
 _LONGEST = 8192
 
 
 def whole(arguments: Mapping[str, Any]) -> str:
     """The address with its query; raises Failure."""
     parts = _split(arguments["url"])
-    more = urlencode(list(arguments.get("query", {}).items()), quote_via=quote)
+    try:
+        more = urlencode(list(arguments.get("query", {}).items()), quote_via=quote)
+    except UnicodeEncodeError:
+        raise Failure("bad_address", "half a letter is no text") from None
     query = "&".join(one for one in (parts.query, more) if one)
     url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query, ""))
     if len(url) > _LONGEST:
@@ -53,7 +60,7 @@ def led(url: str, leads: str) -> str:
 def origin(url: str) -> tuple[str, str, int]:
     """Scheme, host and port."""
     parts = urlsplit(url)
-    return parts.scheme, (parts.hostname or "").rstrip("."), parts.port or _PORTS[parts.scheme]
+    return parts.scheme, _spelled((parts.hostname or "").rstrip(".")), parts.port or _PORTS[parts.scheme]
 
 
 def need_plain(headers: Mapping[str, str]) -> None:
@@ -93,17 +100,23 @@ class Ways:
 
 def _is(host: str, port: int, written: str, *, below: bool) -> bool:
     """Whether an entry means this host: its name, or with a dot or ``*.`` before it all below it."""
-    name = written.strip().lower().removeprefix("*")
-    named, colon, number = name.rpartition(":")
-    if colon and number.isdecimal() and not named.endswith(":"):
-        if int(number) != port:
-            return False
-        name = named
-    dotted = name.startswith(".")
-    name = name.strip(".[]")
+    found = _ENTRY.fullmatch(written.strip().lower())
+    if found is None:  # what denies nothing that is meant would let through
+        raise Failure("refused", "an entry of the call's hosts is neither a host nor host:port")
+    name = _spelled((found["six"] or found["name"]).rstrip("."))
+    if found["port"] and int(found["port"]) != port:
+        return False
     if host == name:
-        return not dotted or below
-    return (dotted or below) and bool(name) and host.endswith(f".{name}")
+        return not found["dot"] or below
+    return bool(found["dot"] or below) and host.endswith(f".{name}")
+
+
+def _spelled(host: str) -> str:
+    """A host as it is compared: an address in its one spelling."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host
 
 
 def _split(url: str) -> SplitResult:

@@ -56,7 +56,10 @@ def _send(method: str) -> Callable[[Mapping[str, Any], Call], dict[str, Any]]:
         """With an effect: sent once, and what comes back is told as it is."""
         ways = addresses.Ways.of(arguments)
         url, headers = addresses.whole(arguments), _headers(arguments)
-        body = arguments.get("body", "").encode()
+        try:
+            body = arguments.get("body", "").encode()
+        except UnicodeEncodeError:
+            raise Failure("refused", "half a letter is no text", nothing_happened=True) from None
         ways.need(url)
         if body and not any(key.lower() == "content-type" for key in headers):
             headers["content-type"] = "application/json"
