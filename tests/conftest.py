@@ -23,7 +23,23 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
-_LONGEST = ("test_convergence.py", "test_killed_daemons.py", "test_engines.py")
+# By how long they run, the longest first (``--durations``): what is not named is short.
+_LONGEST = (
+    "test_convergence.py",
+    "test_engines.py",
+    "test_drift.py",
+    "test_matrix.py",
+    "test_main_job.py",
+    "test_cutover.py",
+    "test_agents.py",
+    "test_runtimes.py",
+    "test_canary.py",
+    "test_runs.py",
+    "test_kinds.py",
+    "test_killed_daemons.py",
+    "test_hostile.py",
+    "test_truths.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,7 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     weights: dict[str, int] = {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        weight = 3 if item.path.name in _LONGEST else 2 if "flow" in marks else 1 if "slow" in marks else 0
+        weight = 2 if "flow" in marks else 1 if "slow" in marks else 0
+        if item.path.name in _LONGEST:
+            weight = 2 + len(_LONGEST) - _LONGEST.index(item.path.name)
         weights[str(item.path)] = max(weight, weights.get(str(item.path), 0))
     items.sort(key=lambda item: -weights[str(item.path)])
 

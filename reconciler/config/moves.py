@@ -116,6 +116,8 @@ class ChangeSeen(Document):
     """Programs of the machine that may be run."""
     read: SetMoved
     """Paths of the machine that may be read."""
+    adds: SetMoved
+    """Folders of the machine that files are added to."""
     cost: SetMoved
     """Effects of the tools, as `paid (ocr/v1 ocr_extract)`: the class, and the version that states it."""
     agents: list[str]

@@ -180,6 +180,7 @@ def test_another_agent_works_with_its_own_files_and_services(place: House) -> No
     assert told["isWhole"]
     assert (place.inbox / "answer.txt").read_bytes() == told["text"].encode()
     assert "aside" in place.handler("logs", "agents").stdout
+    wait_for(lambda: any(one["tool"] == "fs_read_file" for one in place.calls()), "its call is recorded")
     assert {one["agent"] for one in place.calls() if one["tool"] == "fs_read_file"} == {"reader"}
     assert "agent_run_submit" in place.handler("jobs", "list", "-a").stdout
 

@@ -20,7 +20,9 @@ def taped(mode: str) -> str:
 
 
 def call(place: House, *words: str) -> tuple[int, dict[str, object]]:
+    before = len(place.calls())
     ran = place.handler("call", "count_words", *words, "--agent", "clerk", check=False)
+    wait_for(lambda: len(place.calls()) > before, "the call is recorded")
     return ran.returncode, json.loads(ran.stdout)
 
 

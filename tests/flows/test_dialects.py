@@ -156,6 +156,7 @@ def test_a_chain_asks_a_model_by_a_dialect_in_pieces(place: House, far: Vendor) 
     chain = {"id": "hello", "token_limit": 30000, "tasks": [task]}
     place.write("chains/hello.json", json.dumps(chain))
     place.handler("apply", "--wait")
+    wait_for(lambda: "text" in call(place, "prompt=hi"), "it answers, whatever failed before")
     far.received.clear()
     begun = ask(place, "chain.run", chain="hello", input="Say hello.", agent="clerk")
     done = finished(place, begun["id"])

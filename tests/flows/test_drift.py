@@ -180,6 +180,7 @@ def test_the_run_folder_itself_may_go(place: House) -> None:
 
 def test_edited_and_removed_records_are_written_again(place: House) -> None:
     session = json.loads(place.handler("session", "open", "clerk", "-o", "json").stdout)["session"]
+    place.handler("apply", "--wait")  # what tells of the session is written: what follows is drift
     status, summary = place.state / "status/agent/clerk.json", place.state / "status/summary.json"
     kept, journal = place.state / f"sessions/{session}.json", place.state / "admitted/journal"
     before = {path: path.read_bytes() for path in (kept, journal)}

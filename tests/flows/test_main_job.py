@@ -235,6 +235,7 @@ def test_the_node_client_of_the_inspector_lists_and_calls(place: House) -> None:
 
 def test_stopping_takes_every_process_along(place: House) -> None:
     daemon = place.start()
+    place.handler("wait", "agent/clerk", "--for=Ready")
     place.handler("call", "ocr_extract", "path=invoice.png", "--agent", "clerk")
     assert place.handler("daemon", "stop").returncode == 0
     assert daemon.wait(timeout=20) == 0

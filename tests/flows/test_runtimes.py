@@ -308,8 +308,13 @@ def test_a_server_without_the_mapped_tool_is_never_ready_and_its_log_says_why(pl
         lambda: "has no tool transform; it has convert, say" in place.handler("logs", "acme-lacks").stdout,
         "the log says it",
     )
-    told = place.condition("binding", "acme-lacks", "Ready")["message"]
-    assert "has no tool transform; it has convert, say" in told
+    wait_for(
+        lambda: (
+            "has no tool transform; it has convert, say"
+            in place.condition("binding", "acme-lacks", "Ready")["message"]
+        ),
+        "the status says it",
+    )
 
 
 TYPESCRIPT = """type Asked = { id?: number; method: string; params: { arguments: Record<string, any> } };

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ import orjson
 
 from reconciler.doors import lines
 from reconciler.runtime import leftovers
+from tests.kit import hatched
 
+Daemon = subprocess.Popen[bytes] | hatched.Hatched
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 FIXTURES = ROOT / "catalog" / "interfaces" / "ocr" / "v1" / "conformance"
@@ -40,7 +43,7 @@ class House:
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "NO_COLOR": "1",
         }
-        self.daemon: subprocess.Popen[bytes] | None = None
+        self.daemon: Daemon | None = None
 
     def write(self, path: str, text: str) -> None:
         """Save a file by rename, as editors do."""
@@ -51,22 +54,41 @@ class House:
         temporary.rename(target)
 
     def handler(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [BIN / "handler", *words],
-            env=self.env,
-            cwd=self.inbox,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-            **more,
+        done = (
+            self._run(list(words))
+            if hatched.can(self.env) and not more
+            else subprocess.run(
+                [BIN / "handler", *words],
+                env=self.env,
+                cwd=self.inbox,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+                **more,
+            )
         )
         assert "Traceback" not in done.stderr, done.stderr
         if check:
             assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def _run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        """``subprocess.run`` of the command, begun by the worker's brooder."""
+        args = [str(BIN / "handler"), *words]
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            process = hatched.begun(args, self.env, self.inbox, out, err)
+            try:
+                code = process.wait(120)
+            finally:
+                process.kill()
+            texts = []
+            for said in (out, err):
+                said.seek(0)
+                texts.append(said.read())
+        return subprocess.CompletedProcess(args, code, *texts)
+
+    def start(self) -> Daemon:
         """Start the controller and wait until it answers."""
         daemon = self.launch()
         wait_for(self.answers, "the controller answers")
@@ -85,12 +107,15 @@ class House:
                 line.close()
         return True
 
-    def launch(self, *before: str) -> subprocess.Popen[bytes]:
+    def launch(self, *before: str) -> Daemon:
         """Start the controller and do not wait for it; ``before`` is the command that becomes it."""
         with (self.state.parent / "handlerd.log").open("ab") as log:
-            self.daemon = subprocess.Popen(
-                [*before, BIN / "handlerd"], env=self.env, cwd=self.config, stdout=log, stderr=log
-            )
+            if not before and hatched.can(self.env):
+                self.daemon = hatched.begun([str(BIN / "handlerd")], self.env, self.config, log, log)
+            else:
+                self.daemon = subprocess.Popen(
+                    [*before, BIN / "handlerd"], env=self.env, cwd=self.config, stdout=log, stderr=log
+                )
         return self.daemon
 
     def kill(self) -> None:
