@@ -26,6 +26,8 @@ class Attentive:
 
     def lane(self, instance: InstanceName) -> Lane | None:
         lane = self._inner.lane(instance)
+        if lane is not None and instance not in self._truths.met:
+            self._truths.meet(instance)  # it was proven, and has had its lane since
         return lane if lane is None or not self._truths.poor else self._over(instance, lane)
 
     def open_lane(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:

@@ -88,6 +88,7 @@ class Truths:
         self.asks: Asks | None = None
         self.policy: Callable[[str], Policy | None] = lambda _: None  # what a binding says of readiness
         self.poor: set[InstanceName] = set()  # of these a call may not be sent without asking
+        self.met: set[InstanceName] = set()  # whose records are understood
         self._told: Mapping[ObjectRef, Seen] = {}  # by binding; replaced whole, never edited
         self._now = now
         self.recipe = recipe
@@ -233,12 +234,14 @@ class Truths:
     def meet(self, instance: InstanceName) -> None:
         """Calls go to this instance: what its records say is about it."""
         self._names[str(instance)] = instance
+        self.met.add(instance)
 
     def sweep(self) -> None:
         """Of instances that are gone nothing is known any more."""
         for text, name in list(self._names.items()):
             if self.recipe(name) is None:
                 del self._names[text]
+                self.met.discard(name)
         for name in [name for name in self._books if self.recipe(name) is None]:
             book = self._books.pop(name)
             self.poor.discard(name)

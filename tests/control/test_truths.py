@@ -116,6 +116,17 @@ def test_an_error_of_the_interface_is_an_answer() -> None:
     assert world.readiness() == [("ocr_extract", "ready", "Answering")]
 
 
+def test_calls_of_what_had_its_lane_before_any_are_heard_of() -> None:
+    """An instance that was proven is open already, and nobody opens a lane to it."""
+    world = World()
+    world.truths = Truths(lambda: world.now, world.recipes.get)
+    world.answers()
+    assert world.readiness() == []
+    Attentive(Inner(), world.truths, world.recipes.get).lane(NAME)
+    world.answers()
+    assert world.readiness() == [("ocr_extract", "ready", "Answering")]
+
+
 def test_nothing_is_sent_while_a_tool_is_not_ready() -> None:
     """Report 16: a backend that listed its models and failed every call kept its place for 85 minutes."""
 
