@@ -932,6 +932,7 @@ _VALUE = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=times(32))
 @given(
     st.lists(st.fixed_dictionaries({}, optional={"name": _VALUE, "description": _VALUE}), max_size=2),
@@ -946,6 +947,7 @@ def test_no_json_makes_a_rule_raise(tools: list[dict[str, object]], schema: obje
     assert admission.problems or admission.contracts
 
 
+@pytest.mark.slow
 @settings(max_examples=times(25))
 @given(st.dictionaries(st.sampled_from(["name", "tool", "input", "expect", "tier", "x"]), _VALUE, max_size=6))
 def test_no_suite_makes_a_rule_raise(case: dict[str, object]) -> None:

@@ -98,6 +98,7 @@ def test_a_portable_pattern_finds_the_same_in_ecma_262_and_here(pattern: str, te
         assert matches(pattern, text) == (regress.Regex(pattern, "u").find(text) is not None)
 
 
+@pytest.mark.slow
 @settings(max_examples=times(120))
 @given(_PATTERN, st.text(st.sampled_from("abcAB-.1_&~[|"), max_size=6))
 def test_and_in_python_too_on_ascii_text_of_one_line(pattern: str, text: str) -> None:

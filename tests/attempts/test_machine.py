@@ -206,6 +206,7 @@ class World:
         return Finished() if self.done else Seen("running")
 
 
+@pytest.mark.slow
 @settings(max_examples=times(50), deadline=None)
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(sorted(FACTS)))
 def test_whatever_breaks_no_effect_happens_twice_and_no_row_claims_what_is_not_so(

@@ -111,6 +111,7 @@ def test_links_are_named_and_never_followed(work: Path, desk: Desk) -> None:
     assert desk.ask("fs_grep", path=".", pattern="secret")["matches"] == []
 
 
+@pytest.mark.slow
 def test_folders_that_are_exchanged_for_links_meanwhile_lead_nowhere(work: Path, desk: Desk) -> None:
     inner, spare, stop = work / "inner", work / "spare", threading.Event()
     inner.mkdir()

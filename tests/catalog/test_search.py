@@ -182,6 +182,7 @@ def test_an_answer_that_drips_ends_at_the_deadline(kind: str) -> None:
         thread.join()
 
 
+@pytest.mark.slow
 def test_what_is_larger_than_the_gate_takes_is_not_sent(server: Served) -> None:
     with gateside.gated("search-brave", KEY, server.origin) as passed:
         with pytest.raises(ASKING.Unanswered, match="larger") as fault:
@@ -350,6 +351,7 @@ def test_of_a_long_document_the_passage_that_fits_is_shown_once(folder: Path) ->
     assert len(one.excerpt) < 500
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_no_query_speaks_the_syntax_of_the_engine(query: str) -> None:
     words = INDEX.words(query)

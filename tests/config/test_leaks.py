@@ -212,6 +212,7 @@ def hard() -> Iterator[str]:
     yield "token\t\t\t\t" * 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [*hard()], ids=range(8))
 @pytest.mark.timeout(20)
 def test_no_text_takes_long(text: str) -> None:

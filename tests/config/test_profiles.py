@@ -84,6 +84,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=times(60))
 @given(st.dictionaries(st.text(min_size=1, max_size=4), _VALUES, max_size=4))
 def test_what_is_canonical_has_a_digest_whatever_its_order(values: dict[str, object]) -> None:

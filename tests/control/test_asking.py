@@ -39,6 +39,7 @@ async def edited(made: House, number: int) -> None:
     await made.until(lambda: len(made.summary()["history"]) > before)
 
 
+@pytest.mark.slow
 def test_a_rollback_is_said_everywhere_and_the_next_edit_ends_it(made: House) -> None:
     async def story(controller: Controller) -> None:
         await edited(made, 1)
@@ -59,6 +60,7 @@ def test_a_rollback_is_said_everywhere_and_the_next_edit_ends_it(made: House) ->
     made.live(story)
 
 
+@pytest.mark.slow
 def test_a_revision_that_is_not_kept_is_refused_and_changes_nothing(made: House) -> None:
     async def story(controller: Controller) -> None:
         look = controller.look
@@ -70,6 +72,7 @@ def test_a_revision_that_is_not_kept_is_refused_and_changes_nothing(made: House)
     made.live(story)
 
 
+@pytest.mark.slow
 def test_a_rollback_that_cannot_be_written_down_is_refused(made: House) -> None:
     async def story(controller: Controller) -> None:
         await edited(made, 1)
@@ -81,6 +84,7 @@ def test_a_rollback_that_cannot_be_written_down_is_refused(made: House) -> None:
     made.live(story)
 
 
+@pytest.mark.slow
 def test_a_reconcile_looks_tries_again_and_is_answered_for_by_name(made: House) -> None:
     async def story(controller: Controller) -> None:
         tried: list[str] = []
@@ -101,6 +105,7 @@ def test_a_reconcile_looks_tries_again_and_is_answered_for_by_name(made: House) 
     made.live(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["binding/none", "nothing", "robot/x"])
 def test_a_reconcile_of_what_there_is_not_is_refused(made: House, subject: str) -> None:
     async def story(controller: Controller) -> None:
@@ -110,6 +115,7 @@ def test_a_reconcile_of_what_there_is_not_is_refused(made: House, subject: str) 
     made.live(story)
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_away_can_not_be_looked_at(made: House) -> None:
     async def story(controller: Controller) -> None:
         made.place.config.rename(made.place.config.with_name("away"))
@@ -120,6 +126,7 @@ def test_a_configuration_that_is_away_can_not_be_looked_at(made: House) -> None:
     made.live(story)
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_the_answer_to_a_request_and_the_history(made: House) -> None:
     async def first(controller: Controller) -> None:
         await asked(controller, "reconcile", object="binding/a")

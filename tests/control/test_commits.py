@@ -76,6 +76,7 @@ def test_the_work_tree_is_not_looked_at(repo: Repo) -> None:
     assert found.files["bindings/a.toml"] == b"a = 1\n"
 
 
+@pytest.mark.slow
 def test_every_name_that_people_write_means_the_commit_that_git_means(repo: Repo) -> None:
     first = repo.head()
     second = repo.commit({"bindings/a.toml": "a = 2\n"})

@@ -88,6 +88,7 @@ def desk(tmp_path: Path) -> Desk:
     return made
 
 
+@pytest.mark.slow
 def test_a_removed_folder_of_bindings_serves_on_until_a_person_says_all(desk: Desk) -> None:
     before = desk.saved()
     desk.remove("bindings")
@@ -126,6 +127,7 @@ def test_what_was_pruned_and_came_back_by_a_rollback_goes_again_with_it(desk: De
     assert not desk.saved().changed
 
 
+@pytest.mark.slow
 def test_a_rollback_is_no_agreement_to_what_is_removed_after_it(desk: Desk) -> None:
     desk.remove("bindings/b3.toml")
     assert "binding/b3" not in in_force(desk.applied())
@@ -138,6 +140,7 @@ def test_a_rollback_is_no_agreement_to_what_is_removed_after_it(desk: Desk) -> N
     assert "all 3 bindings" in look.held[B0].message
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_session_when_an_edit_ends_a_rollback_is_still_agreed_to(desk: Desk) -> None:
     desk.remove("bindings")
     desk.applied(prune_all=True)
@@ -154,6 +157,7 @@ def test_what_waits_for_a_session_when_an_edit_ends_a_rollback_is_still_agreed_t
     assert in_force(look) == {"binding/new"}
 
 
+@pytest.mark.slow
 def test_what_was_blocked_before_a_rollback_is_blocked_after_it(desk: Desk) -> None:
     desk.write(binding("b0", "speaker", 'description = "newer"'))
     desk.saved()
@@ -189,6 +193,7 @@ def test_files_that_come_back_are_in_force_as_if_nothing_was(desk: Desk) -> None
     assert in_force(look) == BINDINGS
 
 
+@pytest.mark.slow
 def test_the_rest_of_an_edit_is_done_though_its_removals_are_blocked(desk: Desk) -> None:
     desk.remove("bindings")
     desk.write(binding("new", "speaker") | agent("third", {"say": "new"}))
@@ -226,6 +231,7 @@ def test_a_folder_that_is_deleted_file_by_file_is_no_series_of_small_edits(desk:
     assert in_force(desk.saved()) == {"binding/b2", "binding/b3"}
 
 
+@pytest.mark.slow
 def test_while_removals_are_blocked_a_look_at_the_same_files_decides_nothing_anew(desk: Desk) -> None:
     desk.remove("bindings")
     first = desk.saved()
@@ -292,6 +298,7 @@ def described(look: Look) -> str:
     return str(getattr(look.admission.in_force[B3].spec, "description", ""))
 
 
+@pytest.mark.slow
 def test_an_object_that_two_programs_write_is_kept_as_it_was_applied_and_said_to_flap(desk: Desk) -> None:
     looks = fight(desk, 40)
     flapping = [look for look in looks if look.flapping]
@@ -302,6 +309,7 @@ def test_an_object_that_two_programs_write_is_kept_as_it_was_applied_and_said_to
     assert any(held(look) == {"binding/b3": "Flapping"} for look in flapping)
 
 
+@pytest.mark.slow
 def test_while_it_waits_nothing_is_said_anew_and_its_hints_wait_for_the_timed_look(desk: Desk) -> None:
     assert not desk.looker.can_wait(["bindings/b3.toml"])
     fight(desk, 10)
@@ -334,6 +342,7 @@ def test_the_others_are_changed_at_once_while_one_flaps(desk: Desk) -> None:
     assert getattr(look.admission.in_force[ObjectRef(Kind.BINDING, "b2")].spec, "description", "") == "news"
 
 
+@pytest.mark.slow
 def test_a_fight_that_ended_is_settled_by_what_lies_there_and_is_forgotten(desk: Desk) -> None:
     fight(desk, 11)
     desk.write(binding("b3", "speaker", 'description = "the end"\n'))
@@ -350,12 +359,14 @@ def test_a_fight_that_ended_is_settled_by_what_lies_there_and_is_forgotten(desk:
     assert not desk.saved().changed
 
 
+@pytest.mark.slow
 def test_an_apply_does_not_wait_for_what_flaps(desk: Desk) -> None:
     fight(desk, 11)
     desk.write(binding("b3", "speaker", 'description = "mine"\n'))
     assert described(desk.applied()) == "mine"
 
 
+@pytest.mark.slow
 def test_an_object_that_comes_and_goes_is_kept(desk: Desk) -> None:
     for number in range(14):
         if number % 2:
@@ -370,6 +381,7 @@ def test_an_object_that_comes_and_goes_is_kept(desk: Desk) -> None:
     assert "binding/b3" in in_force(desk.saved())
 
 
+@pytest.mark.slow
 def test_refused_texts_in_turn_with_good_ones_keep_the_last_good_form(desk: Desk) -> None:
     for number in range(20):
         desk.write(FAST if number % 2 else {"bindings/b3.toml": "description = "})

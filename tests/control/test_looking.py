@@ -59,6 +59,7 @@ def test_the_same_tree_is_decided_once(looker: Callable[[], Looker]) -> None:
     assert second.desired is first.desired
 
 
+@pytest.mark.slow
 def test_a_restart_on_a_broken_tree_has_the_same_in_force(place: Place, looker: Callable[[], Looker]) -> None:
     before = decided(looker().look(()))
     (place.config / "agents" / "clerk.toml").write_text("services = {")
@@ -100,6 +101,7 @@ def test_an_explicit_apply_with_the_flag_holds_nothing_back(
     assert not look.desired.table.agents
 
 
+@pytest.mark.slow
 def test_an_unreadable_file_is_no_removal(place: Place, looker: Callable[[], Looker]) -> None:
     one = looker()
     decided(one.look(()))

@@ -269,6 +269,7 @@ def test_a_lock_that_a_dead_git_left_is_passed_and_said(made: House) -> None:
     made.live(story)
 
 
+@pytest.mark.slow
 def test_what_is_refused_and_what_is_so_no_more_are_events(made: House) -> None:
     def heard() -> list[tuple[str, str]]:
         lines = (made.place.state / "events.jsonl").read_bytes().splitlines()
@@ -318,6 +319,7 @@ def test_what_flapped_is_settled_when_its_wait_is_over_without_another_word(made
     made.live(story)
 
 
+@pytest.mark.slow
 def test_while_a_removal_is_blocked_the_timed_scans_write_nothing(made: House) -> None:
     made.write("bindings/b.toml", BINDING)
 

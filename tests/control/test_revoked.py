@@ -35,6 +35,7 @@ def looked(tmp_path: Path) -> Callable[[str], Look]:
     return look
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [HEAD, f"{HEAD}[secrets]\n", f"{HEAD}nonsense = 1\n[settings]\nnone = 2\n"],

@@ -114,6 +114,7 @@ def test_an_apply_ends_it(folder: Folder) -> None:
     assert folder.number == "2"
 
 
+@pytest.mark.slow
 def test_back_once_more_goes_further_and_never_to_what_was_rolled_back_from(folder: Folder) -> None:
     folder.edit(2, 3)
     folder.back()
@@ -139,6 +140,7 @@ def test_a_revision_is_named_whole_or_by_its_content(folder: Folder) -> None:
     assert folder.number == "2"
 
 
+@pytest.mark.slow
 def test_an_unknown_revision_lists_what_is_kept(folder: Folder) -> None:
     folder.edit(2)
     with pytest.raises(rolling.NotKept, match=r"'main@beef' is not kept; kept are: none@sha256:.* \(content"):
@@ -156,6 +158,7 @@ def test_what_the_source_holds_is_no_rollback(folder: Folder) -> None:
     assert folder.said() is None
 
 
+@pytest.mark.slow
 def test_connector_files_come_back_with_the_revision(folder: Folder) -> None:
     for path, text in (
         build.connector("mine", "ocr/v1", code="one\n") | build.binding("mine", "mine")
@@ -195,6 +198,7 @@ def test_the_same_files_under_another_name_end_nothing(folder: Folder) -> None:
     assert folder.said() is not None
 
 
+@pytest.mark.slow
 def test_in_manual_mode_only_an_apply_ends_it(folder: Folder) -> None:
     (folder.place.config / "handler.toml").write_text(MANUAL)
     folder.seen(explicit=True)
@@ -254,6 +258,7 @@ def test_a_source_that_was_never_seen_is_no_obstacle_either(folder: Folder) -> N
     assert folder.number == "1"
 
 
+@pytest.mark.slow
 def test_a_record_that_is_no_file_serves_the_source(folder: Folder) -> None:
     folder.edit(2)
     folder.back()
@@ -314,6 +319,7 @@ def test_revisions_that_read_the_same_are_told_apart_by_their_contents() -> None
     assert "the rollback to main@sha1:ab+dirty:1 (content 111111111111) ended" in ended[2]
 
 
+@pytest.mark.slow
 def test_the_tree_that_serves_is_the_same_object_at_each_look(folder: Folder) -> None:
     folder.edit(2)
     folder.back()

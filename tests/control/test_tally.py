@@ -30,6 +30,7 @@ def values(counted: tally.Tally, name: str) -> dict[tuple[str, ...], float]:
     return {tuple(labels.values()): value for found, labels, value in page(counted) if found == name}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["ok", "refused"]), st.floats(0, 10**6)), max_size=30))
 def test_every_call_is_counted_once_and_in_one_bucket(calls: list[tuple[str, float]]) -> None:
     counted = tally.Tally()

@@ -34,6 +34,7 @@ def settings(tmp_path: Path) -> usage.Settings:
     return found
 
 
+@pytest.mark.slow
 def test_a_chain_is_judged_by_its_id_or_as_a_file(
     settings: usage.Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,6 +59,7 @@ def test_what_is_not_there_is_said(settings: usage.Settings, tmp_path: Path) -> 
         chaining.show(settings, "/etc/hosts")
 
 
+@pytest.mark.slow
 def test_a_chain_is_shown_as_a_table_or_as_json(
     settings: usage.Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,6 +71,7 @@ def test_a_chain_is_shown_as_a_table_or_as_json(
     assert json.loads(capsys.readouterr().out)["tasks"][1]["execute_config"]["tools"] == ["fs"]
 
 
+@pytest.mark.slow
 def test_a_picture_holds_every_task_and_way(
     settings: usage.Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,6 +135,7 @@ def test_the_exit_codes_of_diff(world: World, answer: dict[str, Any], code: int,
         assert world.handler("diff", "--detailed-exitcode").code == detailed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "line", "code"),
     [
@@ -302,6 +303,7 @@ def test_without_a_controller_the_same_is_decided_here_and_nothing_runs(world: W
     assert world.handler("apply", "--wait", "--timeout", "1", "-c", "config").code == 3
 
 
+@pytest.mark.slow
 def test_a_controller_that_does_not_answer_yet_is_told(world: World) -> None:
     assert world.handler("init", "config").code == 0
     with lock.held(world.state):

@@ -86,6 +86,7 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
     assert ours <= {
         "reconciler.control",
         "reconciler.control.folders",
+        "reconciler.control.unwaiting",
         "reconciler.doors.owed",  # with the bridge
         "reconciler.doors.streams",
         "reconciler.model",
@@ -220,6 +221,7 @@ def test_streams_that_are_closed_are_no_fault(world: World, words: str, code: in
     assert bool(ran.stdout) == (words == "--help" and ">&-" not in closed.replace("2>&-", ""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["status", "validate", "get agents", "run a -- true"])
 def test_a_shell_in_a_folder_that_was_removed_is_told_so(world: World, words: str) -> None:
     (world.root / "gone").mkdir()

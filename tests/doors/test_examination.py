@@ -120,6 +120,7 @@ def test_a_connector_that_dies_at_once_fails_its_cases_and_its_log_says_why(worl
     assert "there is no model" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -137,6 +138,7 @@ def test_what_cannot_be_examined_is_said(place: World, words: tuple[str, ...], c
     assert said in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -168,6 +170,7 @@ def edit(world: World, path: str, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
+@pytest.mark.slow
 def test_one_that_reaches_out_is_skipped_without_live(world: World) -> None:
     promised.lay(world.config)
     edit(world, "connectors/counter/connector.toml", "[settings", 'egress = ["example.com:443"]\n[settings')
@@ -183,6 +186,7 @@ def test_one_that_reaches_out_is_skipped_without_live(world: World) -> None:
     assert not (world.state / "evidence").exists()
 
 
+@pytest.mark.slow
 def test_one_that_needs_settings_is_examined_as_its_only_binding_has_it_or_as_one_is_named(
     world: World,
 ) -> None:

@@ -133,6 +133,7 @@ def test_the_keys_of_a_table_of_names_are_told(world: World) -> None:
         assert key in ran.out
 
 
+@pytest.mark.slow
 def test_every_reason_and_condition_is_explained_from_the_page(world: World) -> None:
     known = {(one.word, one.kind): one for one in reasons.meanings()}
     assert {word for word, kind in known if kind == "reason"} == REASONS

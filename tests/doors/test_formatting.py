@@ -97,6 +97,7 @@ def test_a_pinned_connector_is_not_touched(world: World, config: Path) -> None:
     assert world.handler("fmt", "-c", "config").out == "connectors/own/connector.toml\n"
 
 
+@pytest.mark.slow
 def test_what_is_no_toml_is_told_and_the_rest_is_laid_out(world: World, config: Path) -> None:
     (config / "agents/bad.toml").write_bytes(b"[services\n")
     target = config.parent / "elsewhere.toml"

@@ -29,6 +29,7 @@ def git(config: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(config), *names, *words], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_a_reviewer_sees_every_text_that_a_model_reads(world: World, config: Path) -> None:
     code, out, _ = lock(world, "review", "count/v1")
     assert code == 0
@@ -139,6 +140,7 @@ OTHER = LockEntry(
 )
 
 
+@pytest.mark.slow
 def test_who_publishes_at_the_same_time_loses_nothing_of_the_others(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +160,7 @@ def test_who_publishes_at_the_same_time_loses_nothing_of_the_others(
     assert found.entries.keys() == {"other/v1", "count/v1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["junk", "link"])
 def test_a_lock_that_cannot_be_trusted_is_not_written_over(
     world: World, config: Path, tmp_path: Path, damage: str

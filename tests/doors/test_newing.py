@@ -107,6 +107,7 @@ def test_chains_policies_profiles_and_every_runtime_are_admitted_as_they_stand(
         assert "is not admitted before that is filled in" in ran.err
 
 
+@pytest.mark.slow
 def test_what_only_a_person_knows_is_left_to_fill_in_and_said(world: World, config: Path) -> None:
     folder = config / "connectors/vendor"
     folder.mkdir(parents=True)
@@ -142,6 +143,7 @@ def test_an_agent_is_shown_what_it_could_use(world: World, config: Path) -> None
     assert world.handler("rebind", "clerk", "ocr", "ocr-tesseract", "-c", "config").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -191,6 +193,7 @@ def test_a_link_or_half_of_an_object_is_not_written_over(world: World, config: P
     assert [path.name for path in folder.iterdir()] == ["notes.md"]
 
 
+@pytest.mark.slow
 def test_there_is_nothing_to_convert_and_nothing_is_written(world: World, config: Path) -> None:
     before = _files(config)
     ran = world.handler("convert", "-c", "config")
@@ -209,6 +212,7 @@ def test_there_is_nothing_to_convert_and_nothing_is_written(world: World, config
     assert _files(config) == before
 
 
+@pytest.mark.slow
 def test_the_words_of_an_empty_draft_are_warned_about_in_each_text_that_a_model_reads(
     world: World, config: Path
 ) -> None:

@@ -256,6 +256,7 @@ def test_a_text_ends_at_the_first_stop(stops: tuple[str, ...], text: str, left: 
     assert "".join(map(cut.feed, text)) + cut.flush() == left
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.text("ab", max_size=20), st.lists(st.text("ab", min_size=1, max_size=4), max_size=3), st.data())
 def test_pieces_are_cut_where_the_whole_is(text: str, stops: list[str], data: st.DataObject) -> None:

@@ -25,6 +25,7 @@ _KEYS = st.permutations(["jsonrpc", "id", "method", "params"])
 _WRITTEN = st.sampled_from([(",", ":"), (", ", ": ")])
 
 
+@pytest.mark.slow
 @given(_IDS, _VALUES, _KEYS, _WRITTEN, st.booleans())
 def test_a_request_is_noted_whatever_the_order_of_its_keys_and_its_answer_settles_it(
     ident: int | str, value: object, keys: list[str], separators: tuple[str, str], is_ascii: bool

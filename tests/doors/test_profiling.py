@@ -28,6 +28,7 @@ def handler(world: World, *words: str) -> tuple[int, str, str]:
     return ran.code, ran.out, ran.err
 
 
+@pytest.mark.slow
 def test_profiles_are_listed_shown_and_judge_a_call_without_sending_it(world: World, config: Path) -> None:
     code, out, _ = handler(world, "profile", "list", "--dialect", "openai.images", "-o", "json")
     listed = {one["profile"]: one for one in json.loads(out)}
@@ -54,6 +55,7 @@ def test_profiles_are_listed_shown_and_judge_a_call_without_sending_it(world: Wo
     assert f"did you mean '{NAME}'?" in err
 
 
+@pytest.mark.slow
 def test_a_profile_is_published_and_then_states_the_same_for_ever(world: World, config: Path) -> None:
     code, out, err = handler(world, "lock", "add", NAME, "--reviewer", "ada")
     assert (code, out.split()[0]) == (0, NAME), err

@@ -30,6 +30,7 @@ def config(world: World) -> Path:
     return world.config
 
 
+@pytest.mark.slow
 def test_one_value_is_edited_and_the_comments_stay(world: World, config: Path) -> None:
     ran = world.handler("rebind", "clerk", "ocr", "ocr-other", "-c", "config")
     assert ran.code == 0
@@ -41,6 +42,7 @@ def test_one_value_is_edited_and_the_comments_stay(world: World, config: Path) -
     assert (again.code, again.out) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_list_of_bindings_is_left_to_whoever_wrote_it(world: World, config: Path) -> None:
     file = config / "agents/clerk.toml"
     file.write_text(_AGENT.replace('"ocr-tesseract"', '["ocr-tesseract", "ocr-other"]'))
@@ -50,6 +52,7 @@ def test_a_list_of_bindings_is_left_to_whoever_wrote_it(world: World, config: Pa
     assert '["ocr-tesseract", "ocr-other"]' in file.read_text()
 
 
+@pytest.mark.slow
 def test_the_long_form_and_the_projects_default_are_edited_where_they_belong(
     world: World, config: Path
 ) -> None:
@@ -67,6 +70,7 @@ def test_the_long_form_and_the_projects_default_are_edited_where_they_belong(
     assert (config / "projects/paperwork.toml").read_bytes() == project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binding", ["ocr-othr", "../x", 'a"b', "reader"])
 def test_a_result_that_is_not_admitted_leaves_the_file_as_it_was(
     world: World, config: Path, binding: str
@@ -85,6 +89,7 @@ def test_a_result_that_is_not_admitted_leaves_the_file_as_it_was(
     assert before == after
 
 
+@pytest.mark.slow
 def test_an_unknown_agent_names_the_nearest(world: World, config: Path) -> None:
     ran = world.handler("rebind", "clrk", "ocr", "ocr-other", "-c", "config")
     assert ran.code == 2

@@ -57,6 +57,7 @@ def test_one_commit_is_compared_with_what_is_in_force(world: World, repo: Repo) 
     assert binding["bounds"] == [{"key": "idleStopSeconds", "from": 60, "to": 300}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rev", ["nope", "main..nope", "nope..main", "..", "main..", "..main", "main...main"])
 def test_what_cannot_be_compared_exits_2_and_prints_no_part_of_it(world: World, repo: Repo, rev: str) -> None:
     ran = world.handler("diff", "--rev", rev, "-c", "config", "-o", "json")
@@ -65,6 +66,7 @@ def test_what_cannot_be_compared_exits_2_and_prints_no_part_of_it(world: World, 
     assert "fault of its own" not in ran.err
 
 
+@pytest.mark.slow
 def test_without_a_repository_there_is_no_commit_to_compare(world: World) -> None:
     assert world.handler("init", "config").code == 0
     ran = world.handler("diff", "--rev", "HEAD", "-c", "config")
@@ -72,6 +74,7 @@ def test_without_a_repository_there_is_no_commit_to_compare(world: World) -> Non
     assert "lies in no git repository" in ran.err
 
 
+@pytest.mark.slow
 def test_what_the_older_commit_refuses_counts_as_not_there_and_is_said(world: World, repo: Repo) -> None:
     good = repo.git("show", f"main:{_BINDING}")
     repo.commit({}, message="broken")

@@ -96,6 +96,7 @@ def test_a_binding_that_fails_a_case_is_refused_with_the_case_and_nothing_is_sav
     assert agent.read_text() == text
 
 
+@pytest.mark.slow
 def test_without_the_check_it_is_a_rebind(place: World, agent: Path) -> None:
     assert swap(place, "right").code == 0
     assert 'count = "right"' in agent.read_text()

@@ -30,6 +30,7 @@ def misspell(config: Path) -> None:
     file.write_text(file.read_text().replace("connector =", "conector ="))
 
 
+@pytest.mark.slow
 def test_what_init_makes_is_admitted(world: World, config: Path) -> None:
     ran = world.handler("validate", "config")
     assert (ran.code, ran.out) == (0, "")
@@ -94,6 +95,7 @@ def test_a_part_shows_its_own_problems_though_the_whole_is_judged(world: World, 
     assert world.handler("validate", "config/bindings/ocr-tesseract.toml").code == 1
 
 
+@pytest.mark.slow
 def test_a_commit_hook_may_validate_while_git_holds_its_lock(world: World, config: Path) -> None:
     subprocess.run(["git", "init", "-q", str(config)], check=True)
     (config / ".git/index.lock").touch()
@@ -113,6 +115,7 @@ def test_what_is_not_there_exits_2(world: World, path: str) -> None:
     assert world.handler("validate", "-c", path).code == 2
 
 
+@pytest.mark.slow
 def test_the_catalogue_validates_as_a_configuration_of_its_own(world: World) -> None:
     assert world.handler("validate", "-c", str(folders.catalog())).code == 0
 
@@ -163,6 +166,7 @@ def test_ages_are_short(seconds: float, text: str) -> None:
     assert columns.age(seconds) == text
 
 
+@pytest.mark.slow
 def test_a_bare_repository_is_judged_at_its_head(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "work")
     repo.commit({"handler.toml": 'apiVersion = "handler.config/v1"\nnonsense = 1\n'})

@@ -68,6 +68,7 @@ def _jobs(profile: Profile, reply: Reply, call: Call) -> None:
     assert driver.read_cancel(reply, job, profile).answer in ("proved", "requested", "refused", "unknown")
 
 
+@pytest.mark.slow
 @settings(max_examples=times(60), deadline=None)
 @given(st.sampled_from(["chat", "messages", "responses", "images", "audio"]), EVENTS, st.integers(1, 30))
 def test_no_stream_makes_a_driver_raise_and_cuts_change_nothing(

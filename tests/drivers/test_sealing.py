@@ -120,6 +120,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=times(50), deadline=None)
 @given(
     st.sampled_from(dialects.NAMES),
@@ -144,6 +145,7 @@ def test_any_fields_at_all_are_sealed_whole_or_refused_with_a_fact(
             assert all(key in operation.fields for key in fields)
 
 
+@pytest.mark.slow
 @settings(max_examples=times(60), deadline=None)
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
 def test_the_quick_way_to_json_is_rfc_8785(fields: dict[str, object]) -> None:

@@ -124,6 +124,7 @@ def test_a_comment_behind_a_brace_stays_there_with_its_line_end(comment: str, en
         assert "\r\r" not in made
 
 
+@pytest.mark.slow
 @over(_texts(), st.sets(st.sampled_from(["ocr", "llm", "web"]), min_size=1))
 def test_any_text_is_as_it_was_once_ours_is_out_again(text: str, names: set[str]) -> None:
     before: dict[str, Any] = reading.values(text.encode(), "x.json")

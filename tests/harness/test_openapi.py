@@ -160,6 +160,7 @@ def test_names_are_short_and_each_is_there_once() -> None:
     assert twice.operations[0].sent["in_body"] == {"x_2": "x"}
 
 
+@pytest.mark.slow
 def test_a_document_that_unfolds_without_end_is_given_up() -> None:
     wide = {"type": "object", "properties": {f"p{n}": {"$ref": "#/components/schemas/a"} for n in range(90)}}
     with pytest.raises(ValueError, match="no operation"):
@@ -300,6 +301,7 @@ ANY = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(ANY, ANY)
 @settings(max_examples=times(150))
 def test_whatever_a_document_says_is_read_or_refused_in_words(schema: Any, parameter: Any) -> None:

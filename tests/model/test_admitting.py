@@ -171,6 +171,7 @@ def test_an_exact_model_selects_one_profile_and_no_family_does() -> None:
     assert selected([VIDEO], "remix", "film-1") is None
 
 
+@pytest.mark.slow
 @settings(max_examples=times(150))
 @given(
     st.text(max_size=12),

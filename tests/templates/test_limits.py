@@ -21,6 +21,7 @@ FANNED = """{{ define "a" }}{{ template "b" . }}{{ template "b" . }}{{ end }}
 DOUBLED = '{{ $x := "ab" }}{{ range until 60 }}{{ $x = %s }}{{ end }}{{ %s }}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [
