@@ -6,6 +6,7 @@ list, empty allows nothing.
 """
 
 import posixpath
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 Policies = Mapping[str, Mapping[str, str]]
@@ -123,6 +124,9 @@ def _common(one: str, other: str) -> str:
 def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
+
+NUMBER = re.compile(r"-?[0-9]{1,18}")
+"""A bound as a text, without blanks around it; nothing else is one."""
 
 NOWHERE = "/dev/null/nothing"
 """What two permissions with nothing in common permit: the name of something that cannot exist."""

@@ -12,12 +12,13 @@ from contextlib import suppress
 from typing import Any
 
 from reconciler.chains import commands
-from reconciler.chains.allowlists import NOWHERE
+from reconciler.chains.allowlists import NOWHERE, NUMBER
 from reconciler.model import commandline
 
 KEYS = frozenset({"_allowed_commands", "_denied_commands", "_allowed_dir", "_max_output_bytes"})
 _NO, _YES = ("false", "0", ""), ("true", "1")
 _SECOND, _LONGEST_S = 1, 110
+_SYSTEM = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 _LEAST, _MOST = 256, 524_288  # of max_output_bytes
 
 
@@ -34,7 +35,7 @@ def modern(arguments: Mapping[str, Any]) -> dict[str, Any]:
     timeout = str(found.get("timeout", ""))
     if (number := timeout.removesuffix("s")).isdecimal():
         del found["timeout"]
-        found["timeout_seconds"] = max(_SECOND, min(_LONGEST_S, int(number)))
+        found["timeout_seconds"] = max(_SECOND, min(_LONGEST_S, int(number[:9])))
     return found
 
 
@@ -61,7 +62,7 @@ def kept(arguments: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str,
             return "the chain does not allow programs of that folder"
         found |= {"command": program, "args": list(words[1:])}
     if most := policies.get("_max_output_bytes", ""):
-        if not most.strip().lstrip("-").isdecimal():
+        if not NUMBER.fullmatch(most.strip()):
             return "the chain's bound '_max_output_bytes' is no number"
         if int(most) > 0:
             asked = found.get("max_output_bytes", _MOST)
@@ -77,7 +78,9 @@ def _beyond(words: tuple[str, ...], policies: Mapping[str, str]) -> str:
         run = {words[0], *commands.programs(commands.line(shlex.join(words)))}
     except commands.UnclearError as fault:
         return f"what it would run is not known: {fault}"
-    if denied and any(one in denied or posixpath.basename(one) in denied for one in run):
+    # A folder of the system holds the same programs under another name of it: /bin is /usr/bin.
+    denied |= {posixpath.basename(one) for one in denied if posixpath.dirname(one) in _SYSTEM}
+    if any(one in denied or posixpath.basename(one) in denied for one in run):
         return "the chain denies this program"
     if allowed and words[0] not in allowed:
         return "the chain does not allow this program"

@@ -6,7 +6,8 @@ by there being one, and waits between tries by there being none.
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+
+from reconciler.chains.allowlists import NUMBER
 
 _CEILINGS = {"_max_response_bytes": "max_bytes", "_request_timeout_seconds": "timeout_seconds"}
 _BODY = "_max_request_body_bytes"
@@ -23,7 +24,7 @@ def kept(tool: str, arguments: Mapping[str, Any], policies: Mapping[str, str]) -
     """The arguments as they may be called with, or why they may not."""
     found = dict(arguments)
     for key in (*_CEILINGS, _BODY, *_TRIES):
-        if key in policies and not policies[key].strip().lstrip("-").isdecimal():
+        if key in policies and not NUMBER.fullmatch(policies[key].strip()):
             return f"the chain's bound {key!r} is no number"
     for key, name in _CEILINGS.items():
         if (most := int(policies.get(key, "0"))) > 0:
@@ -33,7 +34,7 @@ def kept(tool: str, arguments: Mapping[str, Any], policies: Mapping[str, str]) -
     if 0 < int(policies.get(_BODY, "0")) < len(str(body).encode("utf-8", "replace")):
         return "the body is larger than the chain allows"
     schemes = _items(policies.get(_SCHEMES, ""))
-    if schemes and urlsplit(str(found.get("url", ""))).scheme.lower() not in schemes:
+    if schemes and str(found.get("url", "")).partition(":")[0].lower() not in schemes:
         return "the chain does not allow this scheme"
     # From http to https a redirect may lead, and never back: both are bounded where one alone is allowed.
     if tool in _READS and (policies.get(_STRAIGHT, "").strip().lower() == "true" or schemes == {"http"}):

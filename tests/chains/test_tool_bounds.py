@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.chains import bounds, toolnames
+from reconciler.chains import bounds, shellbounds, toolnames, webbounds
 from reconciler.chains.asks import ToolFace
 from reconciler.model.approvals import Action, Rule
 
@@ -25,6 +25,8 @@ GIT: Policies = {"_allowed_commands": "git, grep"}
         ({"command": "/bin/rm", "args": ["-rf", "/home/x"]}, {"_denied_commands": "rm"}),
         ({"command": "rm"}, {"_denied_commands": "/bin/rm, rm"}),
         ({"command": "/bin/rm x"}, {"_denied_commands": "/bin/rm"}),
+        ({"command": "rm x"}, {"_denied_commands": "/bin/rm"}),
+        ({"command": "sh", "args": ["-c", "/usr/bin/rm x"]}, {"_denied_commands": "/bin/rm"}),
         ({"command": "sh", "args": ["-c", "ls && rm x"]}, {"_denied_commands": "rm"}),
         ({"command": "env A=1 rm x"}, {"_denied_commands": "rm"}),
         ({"command": "sh", "args": ["-c", "'"]}, {"_denied_commands": "rm"}),
@@ -184,3 +186,15 @@ def test_a_rule_of_an_old_name_holds_of_the_tool() -> None:
     rules = [Rule("webtools", "web_post", Action.DENY), Rule("local_shell", "local_shell", Action.DENY)]
     named = {(one.provider, one.tool) for _, one in toolnames.modern_rules(rules)}
     assert {("http", "http_post"), ("shell", "shell_run")} <= named
+
+
+@pytest.mark.parametrize("bound", ["--5", "-", "9" * 5000, "\u0663", "1_0", "5.0"])
+def test_a_bound_that_is_no_number_lets_nothing_through(bound: str) -> None:
+    web = {"_max_response_bytes": bound, "_allowed_schemes": "https"}
+    assert "is no number" in webbounds.kept("http_get", {"url": "https://one.test/"}, web)
+    assert "is no number" in shellbounds.kept({"command": "ls"}, {"_max_output_bytes": bound})
+
+
+def test_an_address_that_cannot_be_read_and_a_time_without_end_are_no_fault() -> None:
+    assert "this scheme" in webbounds.kept("http_get", {"url": "http://["}, {"_allowed_schemes": "https"})
+    assert shellbounds.modern({"command": "x", "timeout": "9" * 5000 + "s"})["timeout_seconds"] == 110
