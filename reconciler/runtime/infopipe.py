@@ -3,6 +3,15 @@
 import asyncio
 import json
 import os
+from contextlib import ExitStack
+
+
+def pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """The two ends of a new pipe, each closed by its owner."""
+    read, write = os.pipe()
+    reader.callback(os.close, read)
+    writer.callback(os.close, write)
+    return read, write
 
 
 async def until(pipe: int, mark: bytes) -> bytes:

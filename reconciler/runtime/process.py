@@ -151,9 +151,9 @@ async def spawn(order: Order, bounds: Callable[[], Group]) -> Process:
     ``bounds`` makes the group, while bubblewrap is at work.
     """
     with ExitStack() as ours, ExitStack() as theirs:
-        told, tell = _pipe(ours, theirs)
-        blocked, unblock = _pipe(theirs, ours)
-        runs, started = _pipe(ours, theirs)
+        told, tell = infopipe.pipe(ours, theirs)
+        blocked, unblock = infopipe.pipe(theirs, ours)
+        runs, started = infopipe.pipe(ours, theirs)
         process = Process(_bubblewrap(order, tell, blocked, started))
         theirs.close()
         try:
@@ -191,14 +191,6 @@ def _bubblewrap(order: Order, tell: int, blocked: int, started: int) -> subproce
             cwd="/",
             env={},
         )
-
-
-def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
-    """The two ends of a pipe, each closed by its owner."""
-    read, write = os.pipe()
-    reader.callback(os.close, read)
-    writer.callback(os.close, write)
-    return read, write
 
 
 def _children(pid: int) -> list[int]:

@@ -79,11 +79,11 @@ async def run(order: Order, timeout_s: float, most_bytes: int) -> Ran:
 async def _started(order: Order, taps: "tuple[_Tap, _Tap]", ends: ExitStack) -> Process:
     """The process behind its walls and bounds, running."""
     with ExitStack() as ours, ExitStack() as theirs:
-        told, tell = _pipe(ours, theirs)
-        blocked, unblock = _pipe(theirs, ours)
+        told, tell = infopipe.pipe(ours, theirs)
+        blocked, unblock = infopipe.pipe(theirs, ours)
         outputs = []
         for tap in taps:
-            read, write = _pipe(ends, theirs)
+            read, write = infopipe.pipe(ends, theirs)
             tap.listen(read, ends)
             outputs.append(write)
         try:
@@ -125,13 +125,6 @@ def _spawned(
         cwd="/",
         env={},
     )
-
-
-def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
-    read, write = os.pipe()
-    reader.callback(os.close, read)
-    writer.callback(os.close, write)
-    return read, write
 
 
 class _Tap:
