@@ -31,6 +31,7 @@ serve({"ocr_extract": lambda args, call: {"pages": [{"text": word.WORD}]}})
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[House]:
     with house(tmp_path) as made:
+        made.env["PYTHONHASHSEED"] = "0"  # installed commands: an edit right after a start is no drift
         made.write("handler.toml", 'apiVersion = "handler.config/v1"\n[reconcile]\nresyncSeconds = 1\n')
         made.write("connectors/says/main.py", CODE)
         made.write("connectors/says/word.py", 'WORD = "good"\n')
