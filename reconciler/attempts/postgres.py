@@ -72,11 +72,13 @@ class PostgresStore:
         self._only_read = only_read
         self._depth = 0
         self._xid = ""
+        self._is_known = False  # whether the tables were found, or made, as this version has them
         self._base: Connection | None = None
         self._failed: tuple[float, str] = (-_PAUSE_S, "")
         base = self._connected()
         try:
             self._migrate()
+            self._is_known = True
         except BaseException as error:
             base.close()
             if isinstance(error, psycopg.Error):
@@ -187,7 +189,22 @@ class PostgresStore:
             why = f"cannot reach the ledger at {self.where}: {_said(error)}"
             self._failed = (time.monotonic(), why)
             raise UnusableError(why) from None
+        if self._is_known:
+            self._need_known()
         return self._base
+
+    def _need_known(self) -> None:
+        """Raise UnusableError where a later program has changed the tables meanwhile."""
+        base, known = self._base, len(schema.VERSIONS)
+        try:
+            if (found := self._version()) != known:
+                raise UnusableError(
+                    f"the ledger is of version {found}, and this program knows version {known}"
+                )
+        except BaseException:
+            if base is not None:
+                base.close()
+            raise
 
     def _made(self) -> Connection:
         options = " ".join(f"-c {name}={seconds}s" for name, seconds in _BOUNDS.items())

@@ -11,10 +11,9 @@ import errno
 import json
 import os
 import sys
-from typing import TextIO
+from collections.abc import Callable
 
 from reconciler.doors import keypaths, usage
-from reconciler.wire.framing import MAX_LINE
 
 Json = dict[str, object]
 _FILES = ("handler-file", "handler-output-file")
@@ -29,6 +28,7 @@ _WORDS = {
     "null": "null",
 }
 _FEW = 12  # names in one sentence
+_MOST = 4 * 2**20  # bytes of a text: `wire.framing.MAX_LINE`, which a quick command does not import
 
 
 def typed(values: list[tuple[str, str]], schema: Json, tool: str) -> Json:
@@ -238,9 +238,9 @@ def _held(key: str, text: str) -> str:
         return name
     try:
         if name == "-":
-            return text_of(sys.stdin)
+            return text_of(sys.stdin.read)
         with open(os.path.expanduser(name), encoding="utf-8") as file:  # noqa: PTH123, PTH111 - pathlib's start
-            return text_of(file)
+            return text_of(file.read)
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except ValueError:
@@ -249,11 +249,11 @@ def _held(key: str, text: str) -> str:
     raise usage.Usage(f"'{key}' wants the text of the file '{name[:80]}': {why}; {hint}")
 
 
-def text_of(file: TextIO) -> str:
-    """The whole text of a file, no longer than a call may be. Raises OSError, and ValueError for no text."""
-    text = file.read(MAX_LINE + 1)
-    if len(text) > MAX_LINE:
-        raise OSError(errno.EFBIG, f"it is longer than a call may be ({MAX_LINE} bytes)")
+def text_of(read: Callable[[int], str]) -> str:
+    """All that a file gives, no longer than a call may be. Raises OSError; ValueError for no text."""
+    text = read(_MOST + 1)
+    if len(text) > _MOST:
+        raise OSError(errno.EFBIG, f"it is longer than a call may be ({_MOST} bytes)")
     text.encode()  # stdin gives halves of characters for bytes that are no text
     return text
 

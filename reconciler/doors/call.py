@@ -210,7 +210,7 @@ def _given(ask: _Ask) -> lines.Json | None:
     if ask.json.startswith("@"):
         raise usage.Usage(f"--json takes the JSON itself: for what a file holds, --json - < {ask.json[1:]}")
     try:
-        text = typing_of.text_of(sys.stdin) if ask.json == "-" else ask.json
+        text = typing_of.text_of(sys.stdin.read) if ask.json == "-" else ask.json
         value = typing_of.parsed(text)
         json.dumps(value, ensure_ascii=False).encode()  # an escape can write half a character
     except OSError as error:

@@ -198,7 +198,13 @@ def test_a_reader_makes_nothing_and_a_later_version_is_left_alone(bench: Bench) 
     ledger.store.change("UPDATE ledger_version SET version = 99")
     with pytest.raises(UnusableError, match="version 99"):
         bench.ledger()
-    ledger.store.change("UPDATE ledger_version SET version = 1")
+    assert isinstance(ledger.store, PostgresStore) and ledger.store._base is not None
+    ledger.store._base.close()  # who comes back finds what others did meanwhile
+    with pytest.raises(UnusableError, match="version 99"):
+        ledger.prepare(new(3), NOW)
+    with psycopg.connect(bench.url, autocommit=True) as base:
+        base.execute("UPDATE ledger_version SET version = 1")
+    assert ledger.prepare(new(3), NOW).how == "made"
 
 
 def test_habits_of_a_role_do_not_hold_for_a_ledger(bench: Bench) -> None:
