@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler.doors import lines
+from tests.flows.test_observing import CONFIG, page
 from tests.kit.house import House, house
 from tests.kit.house import wait_for as waited
 
@@ -25,7 +26,22 @@ READS = (
     'handler call fs_read_file path=note.txt -o json; echo "told: $1"; echo aside >&2; ls "$2" 2>&1 || true'
 )
 SLOW = 'echo begun > "{inbox}/begun"; (setsid sleep 600 &) ; trap "" TERM; sleep 600'
-POLICY = 'apiVersion = "handler.approval-policy/v1"\ndefaultAction = "allow"\n'
+POLICY = """apiVersion = "handler.approval-policy/v1"
+defaultAction = "allow"
+[[rules]]
+tools = "fs"
+action = "approve"
+"""
+LISTS = {
+    "tasks": [
+        {
+            "id": "look",
+            "handler": "tools",
+            "tools": {"name": "fs", "tool_name": "fs_read_file"},
+            "transition": {"branches": [{"operator": "default", "goto": "end"}]},
+        }
+    ],
+}
 CLASSES = """apiVersion = "handler.egress-policy/v1"
 [[class]]
 name = "open"
@@ -62,7 +78,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         mine = f'scope = [{{ path = "{made.inbox}", access = "write" }}]\n'
         made.write("bindings/files.toml", 'apiVersion = "handler.binding/v1"\nconnector = "fs-scope"\n')
         made.write("bindings/agents.toml", 'apiVersion = "handler.binding/v1"\nconnector = "agent-local"\n')
-        listed = 'agents = ["reader", "slow", "ping", "relay"]\n'
+        reads_too = f'services = {{ fs = "files" }}\nscope = ["{theirs}"]\nrun.chain = "looks"\n'
+        made.write("agents/patient.toml", HEAD + reads_too)
+        made.write("chains/looks.json", json.dumps(LISTS))
+        listed = 'agents = ["reader", "slow", "ping", "relay", "patient"]\n'
         made.write("agents/clerk.toml", HEAD + calls + mine + listed)
         made.write("agents/maid.toml", HEAD + calls + 'agents = ["slow"]\n')
         reads = json.dumps(["sh", "-c", READS, "sh", "{input}", str(made.inbox)])
@@ -79,6 +98,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         for other in ("ping", "pong", "slow", "reader"):
             made.write(f"chains/to-{other}.json", chain(other))
         made.write("policies/approval.toml", POLICY)
+        made.write("handler.toml", CONFIG + '[http]\nlisten = "127.0.0.1:0"\n')
         made.start()
         made.handler("apply", "--wait")
         yield made
@@ -139,6 +159,12 @@ def marks(made: House) -> dict[str, str]:
     path = made.state / "egress-classes.json"
     found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     return found
+
+
+def asked_of(made: House) -> list[str]:
+    """What a person is asked now, by number."""
+    told = ask(made, "approvals")["approvals"]
+    return [one["id"] for one in told if one["state"] == "waiting"]
 
 
 def sessions_of(made: House, agent: str) -> list[str]:
@@ -220,13 +246,17 @@ def test_agents_that_call_one_another_come_to_an_end(place: House) -> None:
 
 def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_of_it(place: House) -> None:
     clerk = Agent(place, "clerk")
-    job = clerk.submit("relay", "by a chain, to a command")
+    job, asks = clerk.submit("relay", "by a chain, to a command"), clerk.submit("patient", "note.txt")
     wait_for(lambda: begun(place), "the command runs")
+    wait_for(lambda: bool(asked_of(place)), "a person is asked")
     run = next(one for one in ask(place, "run.list")["runs"] if one["agent"] == "relay")
     wait_for(lambda: ask(place, "run.show", run=run["id"])["run"]["state"] == "waiting_service", "it waits")
     assert run["id"] in place.handler("runs", "list").stdout
     assert "waiting_service" in place.handler("runs", "show", run["id"]).stdout
-    assert "of chains that wait: 1 for a job" in place.handler("status").stdout
+    assert "1 for a person ('handler approve list'), 1 for a job" in place.handler("status").stdout
+    told = page(place, "/metrics")[1].decode()
+    assert 'handler_runs{state="waiting_approval"} 1\n' in told
+    assert 'handler_runs{state="waiting_service"} 1\n' in told
     open_sessions = [one["agent"] for one in ask(place, "session.list")]
     assert "relay" not in open_sessions  # it waits by the attempt's id alone
     assert place.daemon is not None
@@ -240,6 +270,10 @@ def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_o
     assert clerk.state(job) == "failed"
     assert "outcome_unknown" in json.dumps(ask(place, "run.show", run=run["id"]))
     assert not begun(place)
+    assert clerk.state(asks) == "working"  # the next controller goes on with a chain
+    place.handler("approve", asked_of(place)[0])
+    clerk.ends(asks, "succeeded")
+    assert "low water at noon" in clerk.call("run_result", job=asks)["text"]
 
 
 def test_a_run_that_waited_may_not_collect_what_its_agent_is_not_granted_any_more(place: House) -> None:
