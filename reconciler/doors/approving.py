@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from reconciler.control import approvals, folders, receipts
+from reconciler.control import approvals, receipts
 from reconciler.control.status import iso
-from reconciler.doors import client, columns, usage
+from reconciler.doors import client, columns, kept, usage
 
 _HEAD = ["ID", "STATE", "AGENT", "INTERFACE", "TO", "CLASS", "BYTES", "RULE", "LEFT"]
 _ABOUT = ("agent", "interface", "origin", "class", "bytes", "rule")
@@ -22,7 +22,7 @@ _RECEIPT = ("at", "verdict", "rule", "agent", "interface", "origin", "class", "b
 
 def listing(settings: usage.Settings) -> int:
     """Show every question that is kept: what waits, then what is over, each from the newest; 0."""
-    found = [_aged(one) for one in approvals.stored(_state(settings))]
+    found = [_aged(one) for one in approvals.stored(kept.state(settings))]
     found.sort(key=lambda one: (one.state != "waiting", -one.at))
     if settings.output == "json":
         sys.stdout.write(json.dumps([one.as_json() for one in found], indent=2) + "\n")
@@ -40,7 +40,7 @@ def listing(settings: usage.Settings) -> int:
 
 def show(settings: usage.Settings, number: str) -> int:
     """Show one question whole; 0. Raises ``usage.Stopped`` where there is none."""
-    found = [_aged(one) for one in approvals.stored(_state(settings)) if one.id.startswith(number)]
+    found = [_aged(one) for one in approvals.stored(kept.state(settings)) if one.id.startswith(number)]
     if len(found) != 1:
         many = f"{len(found)} approvals begin" if found else "no approval begins"
         raise usage.Stopped(f"{many} with '{number[:40]}': 'handler approve list' shows them")
@@ -71,7 +71,7 @@ def answer(settings: usage.Settings, number: str, *, agreed: bool) -> int:
 
 def verify(settings: usage.Settings) -> int:
     """Follow the receipts; 0 they hold, 1 they do not, with file and line."""
-    state = _state(settings)
+    state = kept.state(settings)
     chain = receipts.verified(state)
     broken = chain.broken
     if settings.output == "json":
@@ -90,7 +90,7 @@ def verify(settings: usage.Settings) -> int:
 def receipt_list(settings: usage.Settings, count: int, *, denied: bool) -> int:
     """Show the last receipts; 0. A line that is none is passed over: ``verify`` names it."""
     found: list[dict[str, Any]] = []
-    for path in sorted(Path(_state(settings), receipts.FOLDER).glob("????-??-??.jsonl"), reverse=True):
+    for path in sorted(Path(kept.state(settings), receipts.FOLDER).glob("????-??-??.jsonl"), reverse=True):
         if len(found) >= count or path.is_symlink() or not path.is_file():
             continue
         for line in reversed(path.read_bytes().splitlines()):
@@ -124,10 +124,6 @@ def _told(value: object) -> str:
 
 def _mappings(found: object) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _state(settings: usage.Settings) -> Path:
-    return Path(folders.places(settings.config)[1])
 
 
 def _aged(one: approvals.Approval) -> approvals.Approval:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reconciler.control import folders, lock
+from reconciler.control import lock
 from reconciler.control.runfiles import Head, RunFiles
 from reconciler.control.status import iso
-from reconciler.doors import client, columns, usage
+from reconciler.doors import client, columns, kept, usage
 
 _HEAD = ["RUN", "STATE", "CHAIN", "AGENT", "AGE", "WHY"]
 _COLOURS = {
@@ -58,7 +58,7 @@ def cancel(settings: usage.Settings, text: str) -> int:
 
 def listing(settings: usage.Settings, *, every: bool) -> int:
     """List runs, the newest first; 0."""
-    state = _state(settings)
+    state = kept.state(settings)
     found = [_true(state, one) for one in RunFiles(state).heads() if every or not one.is_over]
     if settings.output == "json":
         _out({"runs": [one.as_json() for one in found]})
@@ -76,7 +76,7 @@ def listing(settings: usage.Settings, *, every: bool) -> int:
 
 def show(settings: usage.Settings, text: str) -> int:
     """Show one run; 0. Raises ``usage.Stopped`` where there is none."""
-    state = _state(settings)
+    state = kept.state(settings)
     files = RunFiles(state)
     head = files.head(text)
     if head is None:
@@ -252,10 +252,6 @@ def _parsed(text: str | bytes, what: str) -> Any:
         return orjson.loads(text)
     except ValueError as fault:
         raise usage.Stopped(f"the {what} is no JSON: {fault}") from None
-
-
-def _state(settings: usage.Settings) -> Path:
-    return Path(folders.places(settings.config)[1])
 
 
 def _true(state: Path, head: Head) -> Head:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from reconciler.control import folders, unwaiting
-from reconciler.doors import columns, following, standing, usage
+from reconciler.control import unwaiting
+from reconciler.doors import columns, following, kept, standing, usage
 
 _MOST_BYTES = 16 * 2**20  # both files
 _WHOLE = "configuration"
@@ -28,11 +28,9 @@ def run(settings: usage.Settings, subject: str, count: int, *, watch: bool, look
     """Print the last events (of one object) and, with ``watch``, what comes (for so many ``looks``, or until
     interrupted); 0. Raises ``usage.Usage``, and ``usage.Stopped`` where there is no configuration.
     """
-    config, state, _ = folders.places(settings.config)
+    state = kept.state(settings)
     about = _about(subject)
-    path = Path(state, "events.jsonl")
-    if not Path(state).is_dir() and (absent := folders.absent(config, usage.path_shown(config))):
-        raise usage.Stopped(absent)
+    path = state / "events.jsonl"
     with ExitStack() as files:
         held = following.opened(path, files)
         text = _tail(Path(f"{path}.1"), _MOST_BYTES // 2) + (held.read() if held else b"")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from reconciler.attempts.ledger import Ledger
@@ -21,7 +20,7 @@ from reconciler.attempts.machine import ForbiddenError
 from reconciler.attempts.store import UnbegunError
 from reconciler.control import folders, jobbook, lock
 from reconciler.control.ledgers import Ledgers
-from reconciler.doors import client, columns, lines, usage
+from reconciler.doors import client, columns, kept, lines, usage
 
 _SHORT = 13  # of an id in a table: its millisecond, which is nobody else's as a rule
 _COLOURS = {"indeterminate": "red", "failed": "yellow", "succeeded": "green"}
@@ -131,7 +130,7 @@ def _seen(
     """What the ledger says: read beside whoever writes it. One that several machines share is asked of the
     controller where one runs, which has its password. Raises ``usage.Stopped``.
     """
-    state = Path(folders.places(settings.config)[1])
+    state = kept.state(settings)
     ledgers = Ledgers(state, folders.configuration(settings.config))
     try:
         if ledgers.shared() is not None:
@@ -168,7 +167,7 @@ def _done(
     try:
         return client.Client(settings.config).ask(method, dict(params))
     except client.NoController:
-        state = Path(folders.places(settings.config)[1])
+        state = kept.state(settings)
     ledgers = Ledgers(state, folders.configuration(settings.config))
     if not ledgers.exists():
         raise usage.Stopped("there is no job: no effect was ever tried here")

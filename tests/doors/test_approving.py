@@ -21,7 +21,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         approvals.Approval("bbbbbbbbbbbb", "sha256:2", now - 30, now + 60, "used", about={"agent": "max"}),
     ]
     monkeypatch.setattr(approvals, "stored", lambda state: kept)
-    monkeypatch.setattr(approving, "_state", lambda settings: tmp_path)
+    monkeypatch.setattr("reconciler.doors.kept.state", lambda settings: tmp_path)
 
 
 @pytest.mark.usefixtures("asked")
@@ -42,7 +42,7 @@ def test_the_arguments_of_a_call_are_shown_as_json(capsys: pytest.CaptureFixture
 def test_what_was_not_let_go_is_listed_with_its_rule_and_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(approving, "_state", lambda settings: tmp_path)
+    monkeypatch.setattr("reconciler.doors.kept.state", lambda settings: tmp_path)
     settings = usage.Settings()
     assert approving.receipt_list(settings, 5, denied=True) == 0
     assert capsys.readouterr().err == "Nothing was denied.\n"
@@ -73,7 +73,7 @@ def test_on_a_terminal_a_colour_is_one(
     assert approving.listing(settings) == 0
     files = RunFiles(tmp_path)
     files.begin(Head("0123456789ab", "c", "clerk", time.time() - 300, state="stopped"), {})
-    monkeypatch.setattr(chainruns, "_state", lambda settings: tmp_path)
+    monkeypatch.setattr("reconciler.doors.kept.state", lambda settings: tmp_path)
     assert chainruns.listing(settings, every=True) == 0
     out = capsys.readouterr().out
     assert "\x1b[33mwaiting" in out and "\x1b[31mstopped" in out and " 5m" in out

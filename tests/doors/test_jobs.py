@@ -44,11 +44,11 @@ def _json(text: str) -> list[dict[str, object]]:
 
 
 def test_where_no_effect_was_ever_tried_there_is_nothing_to_list(world: World) -> None:
-    told = world.handler("jobs", "list")
+    told = world.handler("jobs", "list", "-c", "config")
     assert (told.code, told.out) == (0, "")
     assert "No job is open" in told.err
-    assert _json(world.handler("jobs", "list", "-o", "json").out) == []
-    assert world.handler("jobs", "cancel", "01a22e11").code == 1
+    assert _json(world.handler("jobs", "list", "-c", "config", "-o", "json").out) == []
+    assert world.handler("jobs", "cancel", "01a22e11", "-c", "config").code == 1
     assert not world.state.exists()
 
 
