@@ -16,7 +16,7 @@ from reconciler.model.resources import KINDS
 
 LOCK = "handler.lock"
 CONFIG_FILE = "handler.toml"
-NOT_BUILT = frozenset({"policies", "addons"})
+NOT_BUILT = frozenset({"addons"})
 
 # In any part of a path: dot-files, what editors, merges and interpreters leave, what package managers fetch.
 _PASSED_OVER = re.compile(
@@ -55,6 +55,7 @@ class Home(NamedTuple):  # ten thousand are made in a cold load: a tuple is made
 
 
 _ALONE = {row.pattern: row.kind for row in KINDS if "<" not in row.pattern}
+_OF_NAMED = {path.partition("/")[0] for path in _ALONE if "/" in path}  # policies: its files have fixed names
 _FLAT = {
     row.pattern.split("/")[0]: row.kind
     for row in KINDS
@@ -67,7 +68,7 @@ _DEEP = {
     for row in KINDS
     if len(parts := row.pattern.split("/")) > 2
 }  # interfaces/<name>/v<N>/interface.toml
-FOLDERS = (*_FLAT, *_DEEP, *sorted(NOT_BUILT))
+FOLDERS = (*_FLAT, *_DEEP, *sorted(_OF_NAMED | NOT_BUILT))
 
 
 _FLAT_OBJECT = re.compile(rf"({'|'.join(_FLAT)})/([a-z0-9-]+)\.toml")  # most paths, told apart at once
@@ -122,7 +123,8 @@ def _at_the_top(path: str, parts: list[str]) -> Home:
         return Home(Owner.LOCK, path)
     if parts[0] in NOT_BUILT:
         return Home(Owner.NOT_BUILT, f"{parts[0]}/")
-    return Home(Owner.NOBODY, path if len(parts) == 1 else f"{parts[0]}/")
+    is_named = len(parts) == 1 or parts[0] in _OF_NAMED
+    return Home(Owner.NOBODY, path if is_named else f"{parts[0]}/")
 
 
 def shown(path: str) -> str:

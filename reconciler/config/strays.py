@@ -52,7 +52,7 @@ def _nobodys(home: Home, file: str) -> Problem:
     return Problem(
         _NOBODYS,
         f"{quoted(file)} belongs to nothing",
-        f"files lie in {listed(row.pattern.partition('/')[0] for row in KINDS)}",
+        f"files lie in {listed(dict.fromkeys(row.pattern.partition('/')[0] for row in KINDS))}",
         mend,
         Span(file),
         severity=Severity.WARNING,
@@ -62,4 +62,5 @@ def _nobodys(home: Home, file: str) -> Problem:
 
 def _shape(top: str) -> str:
     patterns = [row.pattern for row in KINDS if row.pattern.startswith(f"{top}/")]
-    return patterns[0].replace("<name>", "NAME").replace("<N>", "N") if patterns else "by its kind"
+    named = " or ".join(patterns[:2]) if patterns and "<" not in patterns[0] else "".join(patterns[:1])
+    return named.replace("<name>", "NAME").replace("<N>", "N") or "by its kind"
