@@ -273,6 +273,8 @@ def _sealed_line(known: dict[str, Any]) -> dict[str, str]:
     with a certificate that this machine's authorities vouch for.
     """
     host = str(known.get("host") or known.get("hostaddr") or "")
+    if known.get("sslmode", "verify-full") != "verify-full":  # libpq refuses "system" with less
+        return {}
     if not host or host.startswith(("/", "127.")) or host in ("localhost", "::1"):
         return {}
     return {"sslmode": "verify-full", "sslrootcert": "system"}

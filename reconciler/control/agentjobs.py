@@ -188,10 +188,12 @@ class AgentRunner:
         """End every process of it, or its run."""
         if one.operation == _CHAIN:
             await self._need_chains().cancel(_run(one))
-        elif (work := self._works.get(one.id)) is not None and not work.ended.is_set():
-            work.is_cancelled = True
-            await work.worker.end()
-            await work.ended.wait()
+        elif (work := self._works.get(one.id)) is not None:
+            if not work.ended.is_set():
+                work.is_cancelled = True
+                await work.worker.end()
+                await work.ended.wait()
+            return "proved" if work.is_cancelled else "refused"  # too late: it has answered
         return "proved"
 
     async def fetch(self, one: Attempt) -> Iterable[bytes] | Expired | Unclear:
@@ -211,12 +213,8 @@ class AgentRunner:
 
     def over(self, one: Attempt) -> None:
         """Its end is in the ledger: what was kept for it goes."""
-        work = self._works.get(one.id)
-        if work is None:
-            return
-        if work.ended.is_set():
-            del self._works[one.id]
-        else:  # a person said so while it runs
+        work = self._works.pop(one.id, None)
+        if work is not None and not work.ended.is_set():  # a person said so while it runs
             work.is_cancelled = True
             self._keep(work.worker.end())
 

@@ -1,4 +1,4 @@
-"""Agents for an examination alone: four small programs, each run in a sandbox as any agent is."""
+"""Agents for an examination alone: small programs, each run in a sandbox as any agent is."""
 
 import secrets
 import shutil

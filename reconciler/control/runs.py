@@ -107,6 +107,7 @@ class Runs:
         self._turn = asyncio.Lock()  # of two that resume one run, the second finds it going
         self._closing = False
         self._counted: dict[str, int] = {}
+        self._counting = asyncio.Lock()
         self._epoch = secrets.token_hex(4)
 
     def counts(self) -> dict[str, int]:
@@ -121,9 +122,10 @@ class Runs:
         yield counted("handler_runs", told, ("state",), found, kind="gauge")
 
     async def _count(self) -> None:
-        if (counts := self.counts()) != self._counted:
-            self._counted = counts
-            await asyncio.to_thread(self.files.going, counts)
+        async with self._counting:  # one after another, or an older number could be the one that stays
+            if (counts := self.counts()) != self._counted:
+                self._counted = counts
+                await asyncio.to_thread(self.files.going, counts)
 
     # begin and end
 
@@ -137,6 +139,7 @@ class Runs:
                 except (Unrunnable, OSError) as fault:
                     _LOG.warning("run %s is not resumed: %s", head.id, fault)
                     await self._left(head.id, str(fault))
+        await self._count()  # an earlier controller's number counts those that stand still now
         while True:
             await asyncio.sleep(_KEEP_S)
             for live in self.live.values():

@@ -28,7 +28,8 @@ def words(text: str) -> tuple[str, ...]:
         elif sign == "\\":
             if at + 1 == len(text):
                 raise ValueError("it ends with a backslash")
-            word = (word or "") + text[at + 1].strip("\n")
+            # A line that goes on in the next one is no word, and ends none.
+            word = word if text[at + 1] == "\n" else (word or "") + text[at + 1]
             at += 2
         elif sign in _OF_A_SHELL or text.startswith("$(", at):
             raise ValueError(f"there is no shell, so {sign!r} means nothing: run one program, or quote it")

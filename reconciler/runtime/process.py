@@ -111,7 +111,7 @@ class Process:
 
     def _ask(self) -> None:
         """SIGTERM to the connector itself: the first process of a namespace would not hear it."""
-        for pid in _children(self._inner_pid) if self._inner_pid else ():
+        for pid in children(self._inner_pid) if self._inner_pid else ():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
 
@@ -193,7 +193,8 @@ def _bubblewrap(order: Order, tell: int, blocked: int, started: int) -> subproce
         )
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes that a process's first thread started; none where it has ended."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

@@ -93,8 +93,8 @@ async def _started(order: Order, taps: "tuple[_Tap, _Tap]", ends: ExitStack) -> 
         theirs.close()
         try:
             async with asyncio.timeout(_SET_UP_S):
-                group = order.group()
-                process.adopt(infopipe.child_pid(await infopipe.until(told, b"}")), group)
+                inner = infopipe.child_pid(await infopipe.until(told, b"}"))
+                process.adopt(inner, order.group())  # whose end takes its group away, too
                 os.write(unblock, b"1")
         except (TimeoutError, OSError, ValueError) as fault:
             how = await process.kill()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.runtime import infopipe
+from reconciler.runtime.process import children
 
 _MODULE = "reconciler.doors.agentwork"
 _STANDS_S = 30.0  # building the sandbox takes some milliseconds, and the machine may be busy
@@ -156,32 +157,28 @@ async def spawned() -> Worker:
 
 
 def _write(number: int, data: bytes) -> None:
-    with os.fdopen(number, "wb") as pipe, suppress(BrokenPipeError):
+    with suppress(BrokenPipeError), os.fdopen(number, "wb") as pipe:  # what is small is written at its close
         pipe.write(data)
 
 
 def _first_inside(pid: int) -> int:
     """A pidfd of the first process of a namespace that a child of that process made; -1: there is none."""
-    for child in _children(pid):
-        for inner in _children(child):
+    for child in children(pid):
+        for inner in children(child):
             with suppress(OSError):
                 number = os.pidfd_open(inner)
-                if _depth(inner) > _depth(child):
+                if 0 < _depth(child) < _depth(inner):
                     return number
                 os.close(number)
     return -1
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
 def _depth(pid: int) -> int:
-    """In how many pid namespaces a process is seen."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    """In how many pid namespaces a process is seen; 0: it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
     return next((len(line.split()) - 1 for line in lines if line.startswith("NSpid:")), 0)
 
 

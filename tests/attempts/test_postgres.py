@@ -245,6 +245,7 @@ def test_tables_that_are_no_ledger_are_said_to_be_damaged(bench: Bench) -> None:
 
 def test_another_machine_is_spoken_to_by_tls_alone_unless_the_address_says_otherwise() -> None:
     assert postgres._sealed_line({"host": "db.example"})["sslmode"] == "verify-full"
+    assert postgres._sealed_line({"host": "db.example", "sslmode": "require"}) == {}
     for here in ({"host": "/run/postgresql"}, {"host": "127.0.0.1"}, {"host": "localhost"}, {}):
         assert postgres._sealed_line(here) == {}
 

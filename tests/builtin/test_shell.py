@@ -100,6 +100,16 @@ def test_only_a_folder_that_may_be_overwritten_can_be_changed(
     assert (tmp_path / "write" / "made").exists()
 
 
+def test_a_sandbox_that_cannot_be_built_leaves_no_control_group(
+    ask: Callable[..., Reply], tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell.agentbox, "options", lambda _box: ("--no-such-option",))
+    reply = ask({"command": "true"}, folder(tmp_path / "write"))
+    assert isinstance(reply, Refusal)
+    assert reply.code == "unavailable"
+    assert not [left for tree in limits._trees for left in (tree.at / limits._label).glob("shell-*")]
+
+
 def test_what_is_ours_is_empty_inside(ask: Callable[..., Reply], tmp_path: Path) -> None:
     (tmp_path / "ours" / "ledger.db").write_text("x")
     reply = ask({"command": "ls", "args": ["-A", f"{tmp_path}/ours"]}, folder(tmp_path, "read"))

@@ -1,11 +1,15 @@
-"""What an agent answered, as whoever called it reads it."""
+"""What an agent answered, as whoever called it reads it; what is kept for a command that works."""
 
+import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from reconciler.attempts import parcels
-from reconciler.control.agentjobs import _answer
+from reconciler.control.agentjobs import AgentRunner, _answer, _Work
+from reconciler.runtime.worker import Worker
+from tests.attempts.wishes import new
 
 MOST = 4_000_000  # bytes of an answer that the router passes on
 
@@ -32,3 +36,41 @@ def test_a_sign_that_is_cut_in_two_goes_and_one_that_is_broken_stays_seen(tmp_pa
     said = parcels.opened(path).said
     assert said["text"] == "\ufffd" + "é" * 1999
     assert said["isWhole"] is False
+
+
+class _Worker:
+    """Ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.is_over = asyncio.Event()
+
+    async def end(self) -> None:
+        self.is_over.set()
+
+
+def test_a_command_that_has_answered_cannot_be_stopped_any_more() -> None:
+    async def asked(*, has_answered: bool) -> str:
+        made, one = AgentRunner(*cast(Any, (None, None, None, None))), new()
+        work = made._works[one.id] = _Work("s", cast(Worker, _Worker()))
+        if has_answered:
+            work.ended.set()
+        asking = asyncio.ensure_future(made.cancel(one))
+        if not has_answered:
+            await cast(Any, work.worker).is_over.wait()
+            work.ended.set()
+        return await asking
+
+    assert asyncio.run(asked(has_answered=True)) == "refused"
+    assert asyncio.run(asked(has_answered=False)) == "proved"
+
+
+def test_nothing_is_kept_of_a_command_whose_end_a_person_said_while_it_worked() -> None:
+    async def settled() -> None:
+        made, one = AgentRunner(*cast(Any, (None, None, None, None))), new()
+        worker = _Worker()
+        made._works[one.id] = _Work("s", cast(Worker, worker))
+        made.over(one)
+        await asyncio.wait_for(worker.is_over.wait(), 30)
+        assert not made._works
+
+    asyncio.run(settled())

@@ -237,3 +237,22 @@ def test_a_text_that_is_no_whole_number_is_refused_in_words(odd: str) -> None:
     with pytest.raises(ValueError, match=r"^it is no whole number$"):
         input_value(odd, "int")
     assert input_value(" -12\n", "int").data == -12
+
+
+def test_a_run_that_nobody_carries_on_any_more_is_not_counted_among_those_that_wait(tmp_path: Path) -> None:
+    made = runs(tmp_path)
+    made.files.begin(Head(_RUN, "c", "gone", 1.0, state="waiting_approval", session="closed"), begun())
+    made.files.going({"running": 0, "waiting_approval": 1, "waiting_service": 0})
+
+    async def taken_up() -> None:
+        made.ready.set()
+        going = asyncio.create_task(made.run())
+        async with asyncio.timeout(30):
+            while any(json.loads((made.files.folder / "going.json").read_bytes()).values()):
+                await asyncio.sleep(0.01)
+        going.cancel()
+
+    asyncio.run(taken_up())
+    head = made.files.head(_RUN)
+    assert head is not None
+    assert head.state == "stopped"

@@ -21,6 +21,7 @@ from reconciler.model import commandline
         ("echo $HOME * ~ # {a,b}", ["echo", "$HOME", "*", "~", "#", "{a,b}"]),
         ("echo '; rm -rf /' \"| $(id)\"", ["echo", "; rm -rf /", "| $(id)"]),
         (r"echo \; \| \>", ["echo", ";", "|", ">"]),
+        ('a \\\n b\\\nc "d\\\ne" \\\n', ["a", "bc", "de"]),
     ],
 )
 def test_a_line_is_split_as_it_is_written(line: str, words: list[str]) -> None:
