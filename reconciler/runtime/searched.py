@@ -18,7 +18,7 @@ def place(name: str) -> Path | None:
 
 def changed_since(names: Collection[str], paths: Collection[str], moment: float) -> str:
     """The first of these programs, files or folders that is another than at that moment (seconds since 1970),
-    or gone; "" for none. Of a folder, what lies directly in it counts.
+    or gone; "" for none. Of a folder it counts which names are in it, not what lies behind them.
     """
     places = [(name, place(name)) for name in names] + [(path, Path(path)) for path in paths]
     for shown, found in places:
