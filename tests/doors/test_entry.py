@@ -102,7 +102,6 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
                 "client",
                 "columns",
                 "entry",
-                "goingruns",
                 "keypaths",
                 "lines",
                 "running",
