@@ -122,7 +122,7 @@ def _trace(settings: usage.Settings, agent: str, interface: str) -> int:
 
 
 @click.command("import")
-@click.argument("harness", metavar="claude|codex|vscode|cursor|opencode|gridctl|openapi")
+@click.argument("harness", metavar="claude|codex|vscode|cursor|opencode|gridctl|openapi|approvals")
 @click.argument("path", metavar="[PATH]", default="", required=False)
 @click.option("--agent", default="", metavar="NAME", help="The agent's name; else the harness's word.")
 @click.option("--name", default="", metavar="NAME", help="openapi: the interface's name.")
@@ -146,13 +146,20 @@ def _import(settings: usage.Settings, /, harness: str, path: str, **more: object
     \b
       handler import openapi crm.yaml --name crm
 
+    An approval policy of the chains' other engines becomes policies/approval.toml:
+
+    \b
+      handler import approvals hitl-policy.json
+
     Exit: 0 all is there now, 1 something was left out, 2 could not read it or wrong command line.
     """
-    from reconciler.doors import importing, openapi_import
+    from reconciler.doors import approval_import, importing, openapi_import
 
     if harness == "openapi":
         named = str(more["name"])
         return openapi_import.run(settings, path, named, (str(more["server"]), bool(more["dry_run"])))
+    if harness == "approvals":
+        return approval_import.run(settings, path, dry=bool(more["dry_run"]))
     return importing.run(settings, harness, path, (str(more["agent"]), bool(more["dry_run"])))
 
 
