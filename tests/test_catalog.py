@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import pytest
 import tomli
@@ -18,7 +19,7 @@ from reconciler.model.contract import ROUTER_CODES
 from reconciler.model.inventory import Layer, Lock, Resource, Tree
 from reconciler.model.jobs import CANCELLED, NOT_READY
 from reconciler.model.names import InterfaceRef, Kind, ObjectRef
-from reconciler.model.resources import Interface
+from reconciler.model.resources import Interface, Profile
 from reconciler.plan import making
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,6 +80,10 @@ def test_the_lock_is_exactly_what_publishing_every_version_would_write() -> None
         entry = written.entries[name]
         made = frozen.entry(version(folder), entry.reviewed_by, entry.published)
         again[name] = made if entry.files else replace(made, files=())
+    for name in written.entries.keys() - again.keys():
+        profile = cast("Resource[Profile]", shipped().inventory.resources[ObjectRef(Kind.PROFILE, name)])
+        entry = written.entries[name]
+        again[name] = frozen.profile_entry(profile, entry.reviewed_by, entry.published)
     assert lock.render(Lock(again)) == text
 
 

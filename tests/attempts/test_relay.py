@@ -375,7 +375,7 @@ def test_pieces_of_work_share_a_commit_and_one_that_fails_takes_nothing_with_it(
 
 def test_a_holder_whose_lease_was_taken_hears_of_it(tmp_path: Path) -> None:
     async def story(house: House) -> None:
-        one, lost = await house.job(1), asyncio.Event()
+        one, lost = await house.job(1, lease_until=NOW + 1), asyncio.Event()
         house.writing.hold(one, lost.set)
         await house.writing.renew()
         assert not lost.is_set()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.doors import doctor, machine
-from reconciler.runtime import host
+from reconciler.runtime import host, searched
 from reconciler.runtime.limits import Limits
 from tests.runtime.test_limits import V1, picture, v2
 
@@ -17,7 +17,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A machine on which only what is put into the folder is installed."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    monkeypatch.setattr(host, "_SEARCHED", (str(folder),))
+    monkeypatch.setattr(searched, "_SEARCHED", (str(folder),))
     monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
     monkeypatch.setattr("sys.executable", str(folder / "python"))
     host.survey.cache_clear()

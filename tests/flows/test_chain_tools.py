@@ -249,6 +249,8 @@ def test_a_wrapped_server_is_a_provider_like_any_other(place: Place) -> None:
 
 
 def test_what_has_an_effect_is_in_the_ledger(place: Place) -> None:
+    ran(place, "words", {"args": ["%s", "x"]})
+    ran(place, "put-order", {"id": "8", "total": 5, "more": "{}"})
     rows = place.made.handler("jobs", "list", "-a", "-o", "json").stdout
     assert "shell_run" in rows
     assert "crm_put_order" in rows

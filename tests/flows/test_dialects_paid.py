@@ -168,6 +168,7 @@ def test_a_film_is_made_while_the_controller_is_killed_and_comes_to_whoever_asks
     place: House, far: Vendor
 ) -> None:
     far.received.clear()
+    before = len(far.jobs)
     job = called(place, "video_gen_submit", prompt="a lake", output="a.mp4", shape="square")["job"]
     wait_for(
         lambda: any(one.provider.job_id for one in attempts(place, "video_gen_submit")), "its id is kept"
@@ -175,7 +176,8 @@ def test_a_film_is_made_while_the_controller_is_killed_and_comes_to_whoever_asks
     place.kill()
     place.start()
     place.handler("apply", "--wait")
-    (film,) = far.jobs.values()
+    assert len(far.jobs) == before + 1
+    film = list(far.jobs.values())[-1]
     film["status"] = "completed"
 
     def done() -> bool:

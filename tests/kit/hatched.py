@@ -27,6 +27,8 @@ _LARGEST = 1 << 18  # bytes of a request: arguments, environment, folder
 _FDS = 4  # stdin, stdout, stderr, and where the brooder says the process's number and its end
 _OF_THE_INTERPRETER = ("PYTHON", "LC_", "LANG", "LD_")
 _PENS = threading.Lock()
+BROODERS: set[int] = set()
+"""The number of this worker's brooder, once there is one: no process of what is tested."""
 
 
 class Hatched:
@@ -104,6 +106,8 @@ def _brooder() -> socket.socket:
             [sys.executable, "-m", __name__, str(theirs.fileno())],
             cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         )  # fmt: skip
+
+    BROODERS.add(process.pid)
 
     def end() -> None:
         ours.close()

@@ -188,6 +188,8 @@ def bent_schemas(draw: st.DrawFn) -> Json:
     for _ in range(draw(st.integers(1, 3))):
         nodes = [path for path in places(schema) if path and path[-2:-1] in (("properties",), ("anyOf",))]
         nodes += [path for path in places(schema) if path[-1:] == ("items",)]
+        if not nodes:
+            return schema
         node = schema
         for part in draw(st.sampled_from(sorted(nodes, key=repr))):
             node = node[part]

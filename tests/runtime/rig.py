@@ -18,6 +18,7 @@ from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, folder_digest
 from reconciler.model.status import InstanceSeen
 from reconciler.runtime.supervisor import Endpoint, RuntimeFolders, Supervisor
+from tests.kit import hatched
 
 KIT = Path(reconciler.__file__).parent / "kit" / "handler_connector.py"
 PATIENCE_S = 20
@@ -140,7 +141,7 @@ async def rig(base: Path | None = None, *, kit: Path = KIT, **more: Any) -> Asyn
 
 
 def descendants(pid: int = 0) -> set[int]:
-    """Every process below this one, by the kernel's own table."""
+    """Every process below this one, by the kernel's own table, but the one that the tests' commands come from."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -154,4 +155,4 @@ def descendants(pid: int = 0) -> set[int]:
     while edge:
         edge = {child for child, parent in parents.items() if parent in edge} - found
         found |= edge
-    return found
+    return found - hatched.BROODERS
