@@ -259,6 +259,7 @@ _EXAMPLES = {
     "folder": "'~/documents'",
     "url": "'https://api.example.com/v1'",
     "host": "'mail.example.com:465'",
+    "hosts": "'api.example.com:443 127.0.0.1:8080'",
 }
 
 

@@ -141,7 +141,7 @@ async def rig(base: Path | None = None, *, kit: Path = KIT, **more: Any) -> Asyn
 
 
 def descendants(pid: int = 0) -> set[int]:
-    """Every process below this one, by the kernel's own table, but the one that the tests' commands come from."""
+    """Every process below this one, by the kernel's table, but the one that begins the tests' commands."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
