@@ -8,7 +8,10 @@ from reconciler.admission import bindings
 from reconciler.model.resources import Setting
 
 
-@pytest.mark.parametrize(
+_FORMS = typing.get_args(typing.get_args(Setting.__annotations__["format"])[0])
+
+
+@pytest.mark.parametrize("form", [None, *_FORMS])
     "form", [None, *typing.get_args(typing.get_args(Setting.model_fields["format"].annotation)[0])]
 )
 def test_each_form_of_setting_has_an_example_to_put_in(form: str | None) -> None:
