@@ -7,12 +7,9 @@ import pytest
 from reconciler.admission import bindings
 from reconciler.model.resources import Setting
 
-
 _FORMS = typing.get_args(typing.get_args(Setting.__annotations__["format"])[0])
 
 
 @pytest.mark.parametrize("form", [None, *_FORMS])
-    "form", [None, *typing.get_args(typing.get_args(Setting.model_fields["format"].annotation)[0])]
-)
 def test_each_form_of_setting_has_an_example_to_put_in(form: str | None) -> None:
     assert bindings._EXAMPLES[form]
