@@ -15,7 +15,6 @@ from reconciler.model.names import Kind
 from reconciler.model.resources import KINDS
 
 LOCK = "handler.lock"
-CONFIG_FILE = "handler.toml"
 NOT_BUILT = frozenset({"addons"})
 
 # In any part of a path: dot-files, what editors, merges and interpreters leave, what package managers fetch.

@@ -59,7 +59,7 @@ async def called(ask: AskTool, router: Router, pinned: Pinned, table: RouteTable
     said = await router.call(pinned, Ask(ask.provider, ask.tool, arguments, f"run:{ask.id}"))
     if said.code != "ok":
         return ToolFailed(said.code, said.message)
-    if ask.policies and bounds.too_large(len(orjson.dumps(said.structured)), ask.policies):
+    if ask.policies and bounds.too_large(ask.provider, len(orjson.dumps(said.structured)), ask.policies):
         return ToolFailed("too_large", "the result is larger than the chain takes")
     return ToolSaid(Value("json", said.structured))
 

@@ -7,7 +7,6 @@ says so. All methods are for the loop's own thread.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -32,7 +31,6 @@ from reconciler.model.observations import (
 from reconciler.model.recipes import Recipe
 from reconciler.model.status import Reason
 
-_LOG = logging.getLogger("handler.truths")
 LOCAL_S, REMOTE_S = 60.0, 300.0  # for so long a word about readiness is worth something
 LINK_LOCAL_S, LINK_REMOTE_S = 30.0, 300.0
 STALL_S = 120.0  # without a byte, where nobody says otherwise

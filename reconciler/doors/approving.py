@@ -112,7 +112,7 @@ def receipt_list(settings: usage.Settings, count: int, *, denied: bool) -> int:
 def _receipt(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

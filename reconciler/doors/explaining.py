@@ -28,7 +28,6 @@ _KINDS = {
 _FIRST = {"reason": "when", "condition": "tells"}
 _EXAMPLES = Path(__file__).with_name("examples.json")
 _WORDS = ("what", "why", "mend")
-_FACTS = ("default", "enum", "examples", "pattern", "minimum", "maximum", "maxLength")
 _OF = {
     "I": "a problem of an interface",
     "C": "a problem of a connector",

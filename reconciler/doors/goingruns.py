@@ -6,6 +6,7 @@ import time
 
 _WORDS = {"waiting_approval": "for a person ('handler approve list')", "waiting_service": "for a job"}
 _MOST = 4096  # bytes of the file that counts them
+_LARGEST = 1 << 20  # bytes of a question
 
 
 def told(state: str) -> str:
@@ -43,9 +44,9 @@ def _waits(path: str) -> bool:
     """Whether that file is a question that nobody answered, within its time, and of no run."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = json.loads(file.read(_MOST))
+            found = json.loads(file.read(_LARGEST))
         return bool(
             found["state"] == "waiting" and found["until"] > time.time() and "run" not in found["about"]
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return False

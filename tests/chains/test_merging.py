@@ -66,5 +66,6 @@ def test_a_chains_bounds_hold_or_refuse(path: str, policies: dict[str, str], *, 
 def test_a_bound_that_nobody_keeps_refuses() -> None:
     assert bounds.refusal("ocr", {}, {"_allowed_dir": "."}) is not None
     assert bounds.refusal("ocr", {}, {}) is None
-    assert bounds.too_large(11, {"_max_read_bytes": "10", "_max_output_bytes": "0"})
-    assert not bounds.too_large(10, {"_max_read_bytes": "10", "_max_output_bytes": "-1"})
+    assert bounds.too_large("fs", 11, {"_max_read_bytes": "10", "_max_output_bytes": "0"})
+    assert not bounds.too_large("fs", 10, {"_max_read_bytes": "10", "_max_output_bytes": "-1"})
+    assert not bounds.too_large("shell", 11, {"_max_output_bytes": "10"})  # its outputs were cut
