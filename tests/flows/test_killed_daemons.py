@@ -57,6 +57,8 @@ class Editor(threading.Thread):
 
 
 def serves(made: House) -> bool:
+    """Whether binding a answers; what waits since ``mode = "manual"`` was there for a while is applied."""
+    made.handler("apply", "--prune=all", "-y", check=False)
     said = made.handler("call", "ocr_extract", "path=invoice.png", "--binding", "a", check=False)
     return '"pages"' in said.stdout
 

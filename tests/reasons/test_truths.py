@@ -1,6 +1,7 @@
 """Reasons that real calls and probes give of what is behind a binding."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +65,7 @@ def gold(made: House, shown: Shown, name: str, binding: str, base: str) -> None:
     text = shown.told(
         made.state, f"describe binding/{binding}", {**places, Path(f"127.0.0.1:{port}"): "127.0.0.1:8080"}
     )
-    golden(name, text)
+    golden(name, re.sub(r"(stopped +- +0 +)\d", r"\g<1>0", text))  # the last call may not be let go of yet
 
 
 def test_what_calls_and_probes_say(place: House, shown: Shown, far: Vendor) -> None:

@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ def test_an_older_kernel_counts_a_persons_other_programs_so_no_wall_is_claimed(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root: control groups belong to root here")
 def test_real_groups_hold_kill_and_go() -> None:
-    limits = Limits(f"test{os.getpid()}")
+    limits = Limits(f"test{os.getpid()}x{time.monotonic_ns()}")
     if limits.shape == "rlimit":
         pytest.skip("no control group tree can be written on this machine")
     group = limits.group("x@1", POLICY)
