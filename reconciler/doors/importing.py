@@ -8,19 +8,17 @@ texts say is decided in ``harness``; here are places, links and what is told. A 
 import json
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tomli
 
-from reconciler.control import checkouts, folders, harnessfiles
-from reconciler.doors import columns, newing, offline, problems, usage
-from reconciler.harness import formats, naming, reading, registry, writing
+from reconciler.control import folders
+from reconciler.doors import columns, foreign, newing, offline, usage
+from reconciler.harness import formats, naming, registry, writing
 from reconciler.harness.formats import Left, Server
 from reconciler.model.inventory import Layer
 from reconciler.model.names import Kind, name_fault
-from reconciler.model.problems import Problem, Severity
 
 
 @dataclass(slots=True)
@@ -46,16 +44,13 @@ def run(settings: usage.Settings, harness: str, path: str, options: tuple[str, b
         raise usage.Usage(f"'{columns.shown(harness)}' is no configuration that can be imported: {hint}")
     if fault := name_fault(agent):
         raise usage.Usage(f"'{columns.shown(agent)}' is no name for an agent: {fault}")
-    root = folders.configuration(settings.config)
-    if checkouts.is_bare(root.resolve()):
-        raise usage.Stopped("a bare repository has no files to write: import into a checkout of it")
-    look = offline.look(root)
+    look = offline.look(foreign.root(settings))
     report = _Report()
     _decide(look, harness, agent, (_found(harness, path, report), report))
     if not dry:
-        write(look.root, report.written)
+        foreign.write(look.root, report.written)
     _print(settings, report, dry=dry)
-    _judge(settings, look, report)
+    foreign.refused(settings, look, report.written)
     return 1 if report.left else 0
 
 
@@ -64,15 +59,10 @@ def registered(settings: usage.Settings, path: str, way: str, *, dry: bool) -> i
 
     0 all is there now, 1 it was left out. Raises ``Usage`` and ``Stopped``.
     """
-    file = Path(path).expanduser().absolute()
+    file = foreign.named(path)
     shown = usage.path_shown(str(file))
-    try:
-        values = reading.values(harnessfiles.held(file), "server.json")
+    with foreign.values(file, "server.json") as values:
         one = registry.server(values, way)
-    except ValueError as fault:
-        raise usage.Stopped(f"cannot import {shown}: {fault}") from None
-    except OSError as fault:
-        raise usage.Stopped(f"cannot read {shown}: {fault.strerror}") from None
     look = offline.look(folders.configuration(settings.config))
     report = _Report()
     if isinstance(one, Left):
@@ -80,9 +70,9 @@ def registered(settings: usage.Settings, path: str, way: str, *, dry: bool) -> i
     else:
         _take_registered(look, one, shown, (registry.requirement(values), report))
     if not dry:
-        write(look.root, report.written)
+        foreign.write(look.root, report.written)
     _print(settings, report, dry=dry)
-    _judge(settings, look, report)
+    foreign.refused(settings, look, report.written)
     return 1 if report.left else 0
 
 
@@ -173,14 +163,8 @@ def _places(harness: str, folder: Path, *, own: bool) -> list[Path]:
 
 
 def _read(harness: str, file: Path, folder: Path) -> list[Server | Left]:
-    shown = usage.path_shown(str(file))
-    try:
-        values = reading.values(harnessfiles.held(file), file.name)
+    with foreign.values(file) as values:
         return formats.servers(harness, values, str(folder), str(Path.home()))
-    except ValueError as fault:
-        raise usage.Stopped(f"cannot import {shown}: {fault}") from None
-    except OSError as fault:
-        raise usage.Stopped(f"cannot read {shown}: {fault.strerror}") from None
 
 
 # what becomes of it
@@ -239,22 +223,6 @@ def _standing(look: offline.Look, path: str, text: str) -> str:
     return "other" if os.path.lexists(target) or (own != path and os.path.lexists(target.parent)) else ""
 
 
-def write(root: Path, files: dict[str, str]) -> None:
-    """Write new files, connectors first; through no link. Raises ``Stopped`` and OSError."""
-    for path in files:
-        for above in (root / path).parents:
-            if above != root and above.is_relative_to(root) and above.is_symlink():
-                raise usage.Stopped(f"{above.relative_to(root)} is a link: nothing was written")
-    for path, text in sorted(files.items(), key=lambda item: not item[0].startswith("connectors/")):
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with target.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            raise usage.Stopped(f"{path} appeared meanwhile and was not touched: import once more") from None
-
-
 # what is told
 
 
@@ -295,17 +263,3 @@ def _say(report: _Report, *, dry: bool) -> None:
         sys.stderr.write(
             "None of them runs before its connector's implements names an interface, with its tools mapped.\n"
         )
-
-
-def _judge(settings: usage.Settings, look: offline.Look, report: _Report) -> None:
-    """Say what admission says of the new files, should it refuse one."""
-    judged = look.with_files({path: text.encode() for path, text in report.written.items()})
-    found = list(_own_errors(judged, report.written))
-    if found:
-        paint = columns.Paint(settings.color, tty=sys.stderr.isatty())
-        sys.stderr.write(problems.text(found, judged.admission.inventory, paint))
-
-
-def _own_errors(look: offline.Look, files: Iterable[str]) -> Iterable[Problem]:
-    mine = set(files)
-    return (one for one in look.admission.problems if one.severity is Severity.ERROR and one.at.file in mine)

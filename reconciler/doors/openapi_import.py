@@ -9,13 +9,11 @@ import os
 import sys
 from pathlib import Path
 
-from reconciler.control import checkouts, folders, harnessfiles
-from reconciler.doors import columns, importing, newing, offline, problems, usage
-from reconciler.harness import openapi, openapi_files, reading
+from reconciler.doors import columns, foreign, newing, offline, usage
+from reconciler.harness import openapi, openapi_files
 from reconciler.harness.openapi import Read
 from reconciler.model.inventory import Layer
 from reconciler.model.names import Kind, ObjectRef, name_fault
-from reconciler.model.problems import Severity
 
 _LONGEST_NAME = 20  # of an interface: tools bear it
 _PROGRAM = "openapi_connector.py"
@@ -28,25 +26,17 @@ def run(settings: usage.Settings, path: str, name: str, options: tuple[str, bool
     """
     server, dry = options
     _need_words(path, name)
-    root = folders.configuration(settings.config)
-    if checkouts.is_bare(root.resolve()):
-        raise usage.Stopped("a bare repository has no files to write: import into a checkout of it")
-    file = Path(path).expanduser().absolute()
-    shown = usage.path_shown(str(file))
-    try:
-        found = openapi.read(reading.values(harnessfiles.held(file), file.name), name, server)
+    root, file = foreign.root(settings), foreign.named(path)
+    with foreign.values(file) as values:
+        found = openapi.read(values, name, server)
         program = Path(__file__).with_name(_PROGRAM).read_text("utf-8")
         texts = openapi_files.files(found, name, file.name, program)
-    except ValueError as fault:
-        raise usage.Stopped(f"cannot import {shown}: {fault}") from None
-    except OSError as fault:
-        raise usage.Stopped(f"cannot read {shown}: {fault.strerror}") from None
     look = offline.look(root)
     files = _fresh(look, name, texts)
     if not dry:
-        importing.write(look.root, files)
+        foreign.write(look.root, files)
     _print(settings, files, found, (name, dry))
-    refused = _judged(settings, look, files)
+    refused = foreign.refused(settings, look, files)
     return 1 if found.left or refused else 0
 
 
@@ -103,15 +93,3 @@ def _print(settings: usage.Settings, files: dict[str, str], found: Read, what: t
         f"{columns.counted(len(found.operations), 'tool')} of {columns.shown(found.title)}, {found.server}. "
         "Nothing was fetched, started or asked.\n"
     )
-
-
-def _judged(settings: usage.Settings, look: offline.Look, files: dict[str, str]) -> bool:
-    """Say what admission says against the new files; whether it refuses any."""
-    judged = look.with_files({path: text.encode() for path, text in files.items()})
-    mine = [
-        one for one in judged.admission.problems if one.at.file in files and one.severity is Severity.ERROR
-    ]
-    if mine:
-        paint = columns.Paint(settings.color, tty=sys.stderr.isatty())
-        sys.stderr.write(problems.text(mine, judged.admission.inventory, paint))
-    return bool(mine)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomli
 
-from reconciler.doors import importing
+from reconciler.doors import foreign
 from tests.doors.conftest import World
 
 pytestmark = pytest.mark.slow  # commands as people start them: a process each
@@ -329,13 +329,13 @@ def test_a_file_that_appeared_in_between_is_not_written_over(
     world: World, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _source(world, "cursor")
-    write = importing.write
+    write = foreign.write
 
     def late(root: Path, files: dict[str, str]) -> None:
         (root / "bindings/notion.toml").write_text("# late\n")
         write(root, files)
 
-    monkeypatch.setattr(importing, "write", late)
+    monkeypatch.setattr(foreign, "write", late)
     ran = world.handler("import", "cursor", "site", "-c", "config")
     assert ran.code == 2
     assert "bindings/notion.toml appeared meanwhile and was not touched: import once more" in ran.err
