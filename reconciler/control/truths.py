@@ -63,6 +63,7 @@ class _Book:
     link: Observation | None = None
     missing: tuple[str, ...] = ()
     undeclared: int | None = None
+    listed_at: float = 0.0  # when the server last listed its models
     told: tuple[Observation, ...] = ()
 
     @property
@@ -204,7 +205,7 @@ class Truths:
         book = self._book(instance)
         found = compared(declared, listed)
         was = (book.missing, book.undeclared)
-        book.missing, book.undeclared = found.missing, found.undeclared
+        book.missing, book.undeclared, book.listed_at = found.missing, found.undeclared, self._now()
         for name in set(found.missing).difference(was[0]):
             self.event(f"binding/{instance.binding}", "Warning", "ModelMissing", f"{name!r} is not listed")
         for operation in operations if found.missing and found.missing == declared else ():
@@ -243,7 +244,7 @@ class Truths:
         for name in [name for name in self._books if self.recipe(name) is None]:
             book = self._books.pop(name)
             self.poor.discard(name)
-            if book.told:
+            if book.told or book.undeclared is not None:
                 self._publish(name.binding)
         for name in list(self.poor):
             self._say(self._books[name])
@@ -323,7 +324,8 @@ class Truths:
     def _publish(self, binding: str) -> None:
         books = [book for name, book in self._books.items() if name.binding == binding]
         said = tuple(one for book in books for one in book.told)
-        listed = next((book for book in books if book.undeclared is not None), None)
+        lists = [book for book in books if book.undeclared is not None]
+        listed = max(lists, key=lambda book: book.listed_at, default=None)
         ref = ObjectRef(Kind.BINDING, binding)
         told = {one: seen for one, seen in self._told.items() if one != ref}
         if said or listed:

@@ -196,6 +196,19 @@ def test_a_list_of_models_takes_away_and_never_gives() -> None:
     assert world.readiness() == [("llm_complete", "not-ready", "ModelMissing")]  # a real call gives it back
 
 
+def test_of_two_instances_the_list_last_heard_is_told_and_that_of_one_that_is_gone_is_not() -> None:
+    world, after = World(), InstanceName("ocr", "1" * 64)
+    world.recipes[after] = RECIPE
+    world.truths.heard_of_models(NAME, frozenset({"small"}), [], declared=("small", "large"))
+    world.now += 1
+    world.truths.heard_of_models(after, frozenset({"small", "other"}), [], declared=("small",))
+    seen = world.truths.observations()[REF]
+    assert (seen.missing, seen.undeclared) == ((), 1)  # though the one before still ends its calls
+    world.recipes.clear()
+    world.truths.sweep()
+    assert world.truths.observations() == {}
+
+
 def test_a_call_without_a_byte_is_noticed_while_it_is_out() -> None:
     """Report 15: health answers while the engine behind it is dead."""
 

@@ -188,7 +188,8 @@ def test_the_address_follows_the_file_and_a_taken_one_is_said(place: House) -> N
     listen("")
     wait_for(lambda: address(place) == "", "nowhere")
     assert not (place.run / "http.sock").exists()
-    assert json.loads((place.state / "status/summary.json").read_bytes())["controller"]["http"] is None
+    summary = place.state / "status/summary.json"
+    wait_for(lambda: json.loads(summary.read_bytes())["controller"]["http"] is None, "its file says so")
 
 
 def test_a_call_is_a_span_of_the_trace_that_its_caller_names(place: House) -> None:
