@@ -12,6 +12,7 @@ import orjson
 from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.machine import DAY_S
 from reconciler.attempts.papers import SHELVES, Shelf
+from reconciler.attempts.records import Attempt, State
 from reconciler.attempts.store import Row
 
 _ROW_S = 30 * DAY_S
@@ -50,6 +51,18 @@ def prune(ledger: Ledger, now: float, *, dry_run: bool, at_once: int = _ALL) -> 
         for shelf, ref in papers:
             ledger.papers.drop(shelf, ref)
     return Gone(rows, tuple(f"{shelf}/{ref}" for shelf, ref in papers), int(count))
+
+
+def kept_until(one: Attempt) -> float:
+    """Until when an attempt tells what came of it; 0.0 as long as nothing did."""
+    if not one.is_over:
+        return 0.0
+    return _result_until(one) if one.state is State.SUCCEEDED else one.entered[one.state] + _ROW_S
+
+
+def _result_until(one: Attempt) -> float:
+    over_at, collected_at = one.entered[one.state], one.ended.collected_at
+    return min(over_at + _RESULT_S, collected_at + _COLLECTED_S if collected_at else math.inf)
 
 
 # What was spent stays spent as long as its row; then its day is long over.
@@ -106,7 +119,4 @@ def _is_done_with(
         return True
     if not one.is_over:
         return False
-    if shelf == "sealed":
-        return True
-    over_at, collected_at = one.entered[one.state], one.ended.collected_at
-    return now - over_at > _RESULT_S or (0 < collected_at < now - _COLLECTED_S)
+    return shelf == "sealed" or now > _result_until(one)

@@ -27,6 +27,7 @@ from reconciler.attempts.papers import Papers
 from reconciler.attempts.reconciling import By, Expired, FarEnd, Found, Reconciler, Sent, Unclear
 from reconciler.attempts.records import Ack, Attempt, Execution, Idempotency, Request, State
 from reconciler.attempts.relay import Relay
+from reconciler.attempts.retention import kept_until
 from reconciler.attempts.writing import Writing
 from reconciler.control.effects import LedgerEffects, attempt_of
 from reconciler.control.staging import Staging
@@ -188,6 +189,21 @@ class LedgerJobs:
         work = self._submitted(intent) if what == "job" else self._asked(what, intent)
         self._keep(self._answered(work, heard))
 
+    def find(self, handle: str, agent: str, heard: Heard) -> None:
+        """How the job of a handle stands, whichever tool it is of."""
+        self._keep(self._answered(self._found(handle, agent), heard))
+
+    async def _found(self, handle: str, agent: str) -> JobSeen | Refusal:
+        if not self._effects.exists():
+            return _NOT_YOURS
+        one = await (await self.writing()).run(lambda ledger: ledger.by_handle(handle, agent))
+        return _NOT_YOURS if one is None or one.kind != "job" else self._live(one)
+
+    def _live(self, one: Attempt) -> JobSeen:
+        seen = _seen(one)
+        live = self._runners.progress(one) if seen.state == "working" else None
+        return seen if live is None else replace(seen, progress=live)
+
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -278,12 +294,11 @@ class LedgerJobs:
         self._effects.recount()
         if what == "cancel":
             self.stir()
-        seen = _seen(one)
-        if seen.state == "working":
-            live = self._runners.progress(one)
-            return seen if live is None else replace(seen, progress=live)
+        seen = self._live(one)
         if seen.state != "succeeded" or what not in ("result", "files"):
             return seen
+        if not writing.papers.has("results", one.ended.result_ref) and self.now() >= seen.kept_until:
+            return Refusal("refused", "its result is kept no more")
         await self._runners.collected(one, intent.session)
         return await asyncio.to_thread(self._result, seen, one, writing.papers, intent.handed)
 
@@ -341,7 +356,17 @@ def _seen(one: Attempt) -> JobSeen:
         case _:
             state = "working"
     error = {"failed": one.ended.code, "unknown": UNKNOWN}.get(state, "")
-    return JobSeen(one.id, one.handle, state, one.provider.progress, error)
+    return JobSeen(
+        one.id,
+        one.handle,
+        state,
+        one.provider.progress,
+        error,
+        tool=(one.interface, one.tool),
+        made_at=one.entered[State.PREPARED],
+        changed_at=max(*one.entered.values(), one.provider.seen_at),
+        kept_until=kept_until(one),
+    )
 
 
 def _trouble(one: Attempt | None, error: Exception) -> None:

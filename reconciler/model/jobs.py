@@ -5,9 +5,10 @@ that are fixed here (the result's answer is the interface's own), and are answer
 connector hears of them. A handle is its agent's, in whatever session; to anybody else there is no such job.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeGuard
 
 from reconciler.model.calls import Refusal
 from reconciler.model.contract import COMPANIONS, SUBMIT
@@ -19,7 +20,8 @@ JOB = "job"  # the field that holds a handle
 What = Literal["job", "status", "result", "cancel", "files", "kept"]
 Standing = Literal["working", "succeeded", "failed", "cancelled", "unknown"]
 
-_HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
+_HANDLE_FORM = "^[0-9a-f]{32}$"
+_HANDLE = {"type": "string", "pattern": _HANDLE_FORM, "maxLength": 32}
 _STANDING = {"type": "string", "enum": ["working", "succeeded", "failed", "cancelled", "unknown"]}
 
 
@@ -52,6 +54,11 @@ def companions(submit: str) -> dict[str, str]:
     return {kind: submit.removesuffix(SUBMIT) + suffix for kind, suffix in COMPANIONS.items()}
 
 
+def is_handle(value: object) -> TypeGuard[str]:
+    """Whether a value has the form of a handle."""
+    return type(value) is str and len(value) == _HANDLE["maxLength"] and bool(re.match(_HANDLE_FORM, value))
+
+
 def bare(schema: object) -> object:
     """A schema without its descriptions and titles."""
     if isinstance(schema, Mapping):
@@ -79,7 +86,8 @@ class AskJob:
 class JobSeen:
     """How a job stands. ``error`` is the interface's code of one that failed; ``structured`` is the answer
     of one that succeeded, where it was asked for; ``files`` its output files that the agent does not have
-    yet: property, and the path that was asked for.
+    yet: property, and the path that was asked for. Instants are seconds since 1970; ``kept_until`` is when
+    what came of it may be forgotten, 0.0 as long as that is not in sight.
     """
 
     attempt: str
@@ -89,6 +97,10 @@ class JobSeen:
     error: str = ""
     structured: bytes = b""
     files: Mapping[str, str] = field(default_factory=dict)
+    tool: tuple[str, str] = ("", "")  # the interface, and the tool that submitted it
+    made_at: float = 0.0
+    changed_at: float = 0.0
+    kept_until: float = 0.0
 
 
 class Jobs(Protocol):
@@ -96,6 +108,10 @@ class Jobs(Protocol):
 
     def ask(self, what: What, intent: Intent, heard: Callable[[JobSeen | Refusal], None]) -> None:
         """Submit what ``intent`` wants, or ask about the job that its arguments name."""
+        ...
+
+    def find(self, handle: str, agent: str, heard: Callable[[JobSeen | Refusal], None]) -> None:
+        """How the job of a handle stands, whichever tool it is of; ``refused``: the agent has no such job."""
         ...
 
     def staging(self) -> tuple[int, int]:
@@ -109,6 +125,10 @@ class NoJobs:
     def ask(self, what: What, intent: Intent, heard: Callable[[JobSeen | Refusal], None]) -> None:
         """Refuse."""
         heard(Refusal("unavailable", "nobody here does jobs"))
+
+    def find(self, handle: str, agent: str, heard: Callable[[JobSeen | Refusal], None]) -> None:
+        """There is none."""
+        heard(Refusal("refused", "nobody here does jobs"))
 
     def staging(self) -> tuple[int, int]:
         """There are none."""

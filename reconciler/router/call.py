@@ -86,7 +86,7 @@ def serve(route: Route, tool: Tool, arguments: dict[str, Any], usage: Usage) -> 
         arguments = {**arguments, MODEL: route.models[0]}
     usage.made += 1
     if tool.kind != "call":
-        return (yield from _of_a_job(route.contract, tool, arguments, usage))
+        return (yield from about_a_job(route, tool, arguments, usage))
     if tool.effect != "none" and (joined := (yield Join(arguments))) is not None:
         # A deadline: of the other one nobody knows in time.
         late = isinstance(joined, Refusal)
@@ -150,12 +150,14 @@ def _nearest(tool: Tool, arguments: Mapping[str, Any], fault: str) -> str:
     return ""
 
 
-def _of_a_job(
-    contract: Contract, tool: Tool, given: dict[str, Any], usage: Usage
+def about_a_job(
+    route: Route, tool: Tool, given: dict[str, Any], usage: Usage
 ) -> Generator[Step, Any, Outcome]:
     """A call of a job's four tools. What it is submitted with is copied before it is kept, and the files of
-    its result are put in place when that is asked for.
+    its result are put in place when that is asked for. Begun here, it counts as no call: a client that asks
+    after a task does so by itself, and often.
     """
+    contract = route.contract
     asked = AskJob(tool.kind, given)  # type: ignore[arg-type]
     if tool.kind == "job" and (tool.files or usage.policed.on):
         handed = yield from _handed(contract, tool, given, usage)

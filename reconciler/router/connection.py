@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from reconciler.router import answers, mcp, straight
+from reconciler.model.calls import Refusal
+from reconciler.model.jobs import JobSeen
+from reconciler.router import answers, mcp, straight, tasks
 from reconciler.router.flight import Desk, Exchange, Flight
 from reconciler.router.guest import Guest, Served, answering
 from reconciler.router.parties import Flying
@@ -24,6 +26,7 @@ from reconciler.wire.jsonrpc import Id
 NO_SESSION = 1  # our own JSON-RPC code: the connection belongs to no session; the message says why
 _TURN = 32  # messages of one connection before the others have their turn
 _MAX_LISTENS = 16
+_MAX_FLIGHTS = 256  # under way, before nothing is asked about tasks any more: those requests count nowhere
 _HIGH_WATER = 2**20
 _MAX_REFUSED_LINE = 64 * 1024
 _LONG = 256 * 1024  # bytes of an unfinished line that few agents ever send
@@ -259,6 +262,8 @@ class Connection(asyncio.Protocol):
             self.send(action)
         elif isinstance(action, mcp.Cancel):
             self._cancel(action.id)
+        elif isinstance(action, mcp.AskTask):
+            self._ask_task(action)
         elif action is not None:
             self._listen(action)
 
@@ -289,6 +294,25 @@ class Connection(asyncio.Protocol):
         flight.begin()
         if not self._exchange.watching:
             self._exchange.watch()
+
+    def _ask_task(self, ask: mcp.AskTask) -> None:
+        if len(self.flights) >= _MAX_FLIGHTS:
+            self.send(jsonrpc.error(ask.id, jsonrpc.INTERNAL_ERROR, "too many requests at once"))
+            return
+        self.flights[ask.id] = finding = tasks.Finding(self._exchange.clock, ask, self._found)
+        agent = next(iter(self._desks.values())).agent
+        self._exchange.jobs.find(ask.handle, agent, finding.heard)
+        if not self._exchange.watching:
+            self._exchange.watch()
+
+    def _found(self, ask: mcp.AskTask, seen: JobSeen | Refusal | None) -> None:
+        """Whose job a request about a task is about; None: the request was given up."""
+        told = None if seen is None or self._face is None else tasks.about(self._face, ask, seen)
+        if isinstance(told, mcp.Call):
+            del self.flights[ask.id]
+            self._begin(told, 0)
+        else:
+            self.answered(ask.id, told)
 
     def _cancel(self, ident: Id) -> None:
         self.listens.pop(ident, None)

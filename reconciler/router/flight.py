@@ -16,11 +16,11 @@ from typing import Any, assert_never
 from reconciler.model.calls import CallRecord, Dispatch, Lane, NoEffect, Refusal, Reply, Unanswered
 from reconciler.model.effects import UNKNOWN, Effects, Intent, Unkept
 from reconciler.model.entries import Entering, Policed
-from reconciler.model.jobs import AskJob, Jobs, NoJobs
+from reconciler.model.jobs import AskJob, Jobs, JobSeen, NoJobs
 from reconciler.model.problems import needed
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
-from reconciler.router import answers, mcp
-from reconciler.router.call import Usage, serve
+from reconciler.router import answers, mcp, tasks
+from reconciler.router.call import Usage, about_a_job, serve
 from reconciler.router.entering import LetIn
 from reconciler.router.guard import Guard
 from reconciler.router.handoff import HandOff, is_held, outcome_of
@@ -198,7 +198,7 @@ class Flight:
     _held: Lane | None = None  # kept from stopping while files are prepared, or an attempt is kept
     _kept: Kept | None = None  # of a call with an effect
     _let_in: LetIn | None = None  # where there is a policy
-    job = ""  # the attempt of a job that was submitted or asked about
+    seen: JobSeen | None = None  # the job that was submitted or asked about
 
     def __init__(self, desk: Desk, client: Client, ask: mcp.Call, in_bytes: int) -> None:
         self.ask = ask
@@ -232,7 +232,8 @@ class Flight:
     @property
     def attempt(self) -> str:
         """The ledger's name for what it does; "" without an effect."""
-        return self._kept.attempt if self._kept is not None else self.job
+        kept = self._kept or self.seen
+        return kept.attempt if kept is not None else ""
 
     def waits_for(self, step: type) -> bool:
         """Whether it stands at such a step."""
@@ -246,7 +247,8 @@ class Flight:
         """Start; the end may come before this returns."""
         desk = self._desk
         desk.exchange.running += 1
-        self._law = serve(desk.route, self.tool, self.ask.arguments, desk.usage)
+        law = about_a_job if self.ask.task in ("get", "cancel") else serve
+        self._law = law(desk.route, self.tool, self.ask.arguments, desk.usage)
         self.go_on(None)
 
     def go_on(self, reply: object) -> None:
@@ -471,15 +473,12 @@ class Flight:
             self._let_in.leave()
         self.handed = self._handoff or ()
         desk.exchange.running -= 1
+        self._client.answered(ask.id, tasks.ended(ask, outcome, self.seen) if outcome else None)
         if type(outcome) is Answer:
-            structured = outcome.structured
-            self._client.answered(ask.id, answers.success(ask, structured))
-            desk.note(self, "ok", len(structured))
+            desk.note(self, "ok", len(outcome.structured))
         elif type(outcome) is Refused:
-            self._client.answered(ask.id, answers.failure(ask, outcome.code, outcome.detail))
             desk.note(self, outcome.code, 0, outcome.diagnostic or outcome.detail)
         else:
-            self._client.answered(ask.id, None)
             desk.note(self, CANCELLED, 0)
         if self._handoff is not None or self._held is not None:
             self._give_back()

@@ -22,7 +22,7 @@ class Asker(Protocol):
     """The flight of a call that is about a job."""
 
     over: bool
-    job: str  # the attempt that it was about, for its record
+    seen: JobSeen | None  # how the job stood, once that was heard
 
     def go_on(self, reply: object) -> None: ...
 
@@ -51,7 +51,7 @@ def ask_job(flight: Asker, jobs: Jobs, step: AskJob, intent: Intent) -> None:
 
     def heard(seen: JobSeen | Refusal) -> None:
         if isinstance(seen, JobSeen):
-            flight.job = seen.attempt
+            flight.seen = seen
         if not flight.over and flight.waits_for(AskJob):
             flight.go_on(seen)
 

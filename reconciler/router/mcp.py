@@ -9,12 +9,13 @@ The law of a call is in ``call``.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from reconciler.model.contract import Tool
 from reconciler.model.effects import UNKNOWN
+from reconciler.model.jobs import companions, is_handle
 from reconciler.model.routes import Route
 from reconciler.model.stands import Stands, as_pinned
 from reconciler.wire import jsonrpc, strict
@@ -35,6 +36,8 @@ ROUTER_TEXTS = {
     "unavailable": "the service cannot answer now; retrying later may work",
 }
 
+NO_TASK = "there is no such task"  # of this agent, here; or it is kept no more
+
 # The same of a tool that has an effect.
 UNKNOWN_TEXT = "it may have happened: do not repeat it; find out whether it did, or ask the person"
 
@@ -48,6 +51,7 @@ _PAGE = 100  # tools in one page of a list
 
 
 Era = tuple[bool, Id | None, str]  # modern?, the progress token, the trace
+Verb = Literal["get", "update", "cancel"]  # of ``tasks/``
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,17 @@ class Call:
     token: Id | None = None  # where progress is reported, when it was asked for
     trace: str = ""  # the trace that it belongs to, as it names it (W3C traceparent)
     key: str = ""  # of a run's call: its effect is kept under it, once however often the run is resumed
+    task: Literal["", "create"] | Verb = ""  # of the tasks extension: as what it is answered
+
+
+@dataclass(slots=True)
+class AskTask:
+    """A method of the tasks extension: about the job of that handle, whichever tool it is of."""
+
+    id: Id
+    verb: Verb
+    handle: str
+    trace: str
 
 
 @dataclass(slots=True)
@@ -85,13 +100,13 @@ class Listen:
     id: Id
 
 
-Action = bytes | Call | Cancel | Listen | None
+Action = bytes | Call | AskTask | Cancel | Listen | None
 
 
 class Face:
     """What one socket of a session serves: an interface, or all of them on ``services.sock``."""
 
-    __slots__ = ("name", "offers", "routes", "stands", "version")
+    __slots__ = ("name", "offers", "routes", "stands", "tasks", "version")
 
     def __init__(self, name: str, version: str, routes: Sequence[Route]) -> None:
         self.name = name
@@ -103,6 +118,24 @@ class Face:
             for tool in route.contract.tools.values():
                 if route.tools is None or tool.name in route.tools:
                     self.offers[tool.name] = Offer(route, tool)
+        # The tools whose calls may become tasks, each with those that ask about its jobs, by kind: what an
+        # agent may not ask by a tool, it may not ask by a task.
+        asking = {name: companions(name) for name, offer in self.offers.items() if offer.tool.kind == "job"}
+        self.tasks = {
+            name: {kind: self.offers[one] for kind, one in named.items()}
+            for name, named in asking.items()
+            if self.offers.keys() >= set(named.values())
+        }
+
+    def listed(self, offer: Offer, *, has_tasks: bool) -> Mapping[str, Any]:
+        """A tool as a client reads it: as its contract has it. Only what answers one that has tasks is the
+        result of the job in the end, so that is what such a client is told to expect, and checks.
+        """
+        definition = offer.tool.definition
+        if has_tasks and offer.tool.name in self.tasks:
+            result = self.tasks[offer.tool.name]["result"].tool.definition
+            return {**definition, "outputSchema": result["outputSchema"]}
+        return definition
 
 
 def answer(face: Face, message: Message) -> Action:
@@ -224,7 +257,7 @@ def _legacy(face: Face, request: Request) -> Action:
         case "ping":
             return jsonrpc.result(request.id, {})
         case "tools/list":
-            return _list(face, request, b"")
+            return _list(face, request)
         case "server/discover":
             words = f"_meta needs {META}protocolVersion and {META}clientCapabilities"
             return _refuse(request, jsonrpc.INVALID_PARAMS, words)
@@ -236,7 +269,7 @@ def _discover(face: Face, request: Request, _: Mapping[str, Any]) -> Action:
     value = {
         "resultType": "complete",
         "supportedVersions": list(SUPPORTED),
-        "capabilities": {"tools": {}},
+        "capabilities": {"tools": {}} | ({"extensions": {_TASKS: {}}} if face.tasks else {}),
         "instructions": instructions(face.routes, face.stands),
         "ttlMs": 0,
         "cacheScope": "private",
@@ -245,18 +278,19 @@ def _discover(face: Face, request: Request, _: Mapping[str, Any]) -> Action:
     return jsonrpc.result(request.id, value)
 
 
-def _list_modern(face: Face, request: Request, _: Mapping[str, Any]) -> Action:
-    return _list(face, request, b'"resultType":"complete","ttlMs":0,"cacheScope":"private",')
+def _list_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
+    head = b'"resultType":"complete","ttlMs":0,"cacheScope":"private",'
+    return _list(face, request, head, has_tasks=_has_tasks(meta))
 
 
-def _list(face: Face, request: Request, head: bytes) -> bytes:
+def _list(face: Face, request: Request, head: bytes = b"", *, has_tasks: bool = False) -> bytes:
     """A page of tools, each as its contract has it, in a fixed order."""
     cursor = request.params.get("cursor")
     start = 0 if cursor is None else _page_start(cursor, len(face.offers))
     if start is None:
         return _refuse(request, jsonrpc.INVALID_PARAMS, "there is no such cursor")
     page = list(face.offers.values())[start : start + _PAGE]
-    tools = b",".join([orjson.dumps(offer.tool.definition) for offer in page])
+    tools = b",".join([orjson.dumps(face.listed(offer, has_tasks=has_tasks)) for offer in page])
     more = b""
     if start + _PAGE < len(face.offers):
         more = b',"nextCursor":"%d"' % (start + _PAGE)
@@ -271,10 +305,15 @@ def _page_start(cursor: object, size: int) -> int | None:
     return start if 0 < start < size and start % _PAGE == 0 else None
 
 
-def _without_tasks(request: Request, meta: Mapping[str, Any]) -> bytes | None:
-    """The refusal of what needs the tasks extension, to a client that did not declare it in this request."""
+def _has_tasks(meta: Mapping[str, Any]) -> bool:
+    """Whether a client declares the tasks extension in this request: what it declared before is forgotten."""
     extensions = meta[_CAPABILITIES].get("extensions")
-    if type(extensions) is dict and _TASKS in extensions:
+    return type(extensions) is dict and type(extensions.get(_TASKS)) is dict
+
+
+def _without_tasks(request: Request, meta: Mapping[str, Any]) -> bytes | None:
+    """The refusal of what needs the tasks extension, to a client that did not declare it."""
+    if _has_tasks(meta):
         return None
     return _refuse(
         request,
@@ -284,17 +323,30 @@ def _without_tasks(request: Request, meta: Mapping[str, Any]) -> bytes | None:
     )
 
 
-def _of_tasks(_: Face, request: Request, meta: Mapping[str, Any]) -> Action:
-    """A method of the tasks extension. It is not offered: no tool makes a task yet, so there is none."""
-    refusal = _without_tasks(request, meta)
-    return refusal or _refuse(request, jsonrpc.METHOD_NOT_FOUND, "the tasks extension is not offered here")
+def _of_tasks(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
+    """A method of the tasks extension, which is offered where a tool's calls may become tasks."""
+    if (refusal := _without_tasks(request, meta)) is not None:
+        return refusal
+    if not face.tasks:
+        return _refuse(request, jsonrpc.METHOD_NOT_FOUND, "the tasks extension is not offered here")
+    verb, handle = _VERBS[request.method], request.params.get("taskId")
+    if not is_handle(handle):
+        return _refuse(request, jsonrpc.INVALID_PARAMS, NO_TASK)
+    if verb == "update" and type(request.params.get("inputResponses")) is not dict:
+        return _refuse(request, jsonrpc.INVALID_PARAMS, "inputResponses must be an object")
+    return AskTask(request.id, verb, handle, _trace(meta))
 
 
 def _call_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
-    """A call. One that asks for a task is answered at its end like any other, as the extension allows."""
+    """A call. Whether it becomes a task is the server's to say: that of a job does, for who knows of tasks;
+    any other is answered at its end, whatever it asks for.
+    """
     if "task" in request.params and (refusal := _without_tasks(request, meta)) is not None:
         return refusal
-    return _call(face, request, meta.get("progressToken"), modern=True)
+    made = _call(face, request, meta.get("progressToken"), modern=True)
+    if type(made) is Call and made.offer.tool.name in face.tasks and _has_tasks(meta):
+        made.task = "create"
+    return made
 
 
 def _call(face: Face, request: Request, token: object = None, *, modern: bool = False) -> Call | bytes:
@@ -314,18 +366,19 @@ def _call(face: Face, request: Request, token: object = None, *, modern: bool = 
     return _refuse(request, jsonrpc.INVALID_PARAMS, "a progress token is a string or an integer")
 
 
-def _listen(_: Face, request: Request, __: Mapping[str, Any]) -> Action:
-    if type(request.params.get("notifications", {})) is not dict:
+def _listen(_: Face, request: Request, meta: Mapping[str, Any]) -> Action:
+    wanted = request.params.get("notifications", {})
+    if type(wanted) is not dict:
         return _refuse(request, jsonrpc.INVALID_PARAMS, "notifications must be an object")
-    return Listen(request.id)
+    refusal = _without_tasks(request, meta) if "taskIds" in wanted else None
+    return refusal or Listen(request.id)
 
 
+_VERBS: Mapping[str, Verb] = {"tasks/get": "get", "tasks/update": "update", "tasks/cancel": "cancel"}
 _MODERN_METHODS: Mapping[str, Callable[[Face, Request, Mapping[str, Any]], Action]] = {
     "server/discover": _discover,
     "tools/list": _list_modern,
     "tools/call": _call_modern,
     "subscriptions/listen": _listen,
-    "tasks/get": _of_tasks,
-    "tasks/update": _of_tasks,
-    "tasks/cancel": _of_tasks,
+    **dict.fromkeys(_VERBS, _of_tasks),
 }

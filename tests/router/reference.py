@@ -95,7 +95,7 @@ class Reference:
         if version != MODERN:
             return (VERSION_UNSUPPORTED,)
         extensions = capabilities.get("extensions")
-        has_tasks = type(extensions) is dict and META + "tasks" in extensions
+        has_tasks = type(extensions) is dict and type(extensions.get(META + "tasks")) is dict
         if method == "server/discover":
             return "discover", MODERN
         if method == "tools/list":

@@ -126,7 +126,7 @@ def test_a_task_needs_the_extension_declared_in_that_request() -> None:
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_the_tasks_extension_is_not_offered_and_says_so_only_to_who_declared_it(method: str) -> None:
+def test_where_no_tool_is_a_job_tasks_are_not_offered_and_who_declared_them_is_told(method: str) -> None:
     assert code(method, MODERN, taskId="x") == -32021
     declared = {VERSION: mcp.MODERN, CAPABILITIES: {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
     assert code(method, declared, taskId="x") == -32601
