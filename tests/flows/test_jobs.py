@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,34 @@ def state(made: House, job: str, agent: str = "clerk") -> str:
     return str(call(made, "status", agent, job=job).get("state"))
 
 
+def tasked(made: House, method: str, agent: str = "clerk", **params: Any) -> dict[str, Any]:
+    """What an agent on its bare socket, which knows of tasks, is answered; a connection for each request."""
+    params["_meta"] = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    }
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(60)
+        door.connect(str(made.run / "a" / agent / "services.sock"))
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        door.sendall(json.dumps(request).encode() + b"\n")
+        told: dict[str, Any] = json.loads(door.makefile("rb").readline())
+    found: dict[str, Any] = told.get("result") or told["error"]
+    return found
+
+
+def over(made: House, task: str, agent: str = "clerk") -> dict[str, Any]:
+    """A task once it is over."""
+    looks: list[dict[str, Any]] = []
+
+    def is_over() -> bool:
+        looks.append(tasked(made, "tasks/get", agent, taskId=task))
+        return bool(looks[-1]["status"] != "working")
+
+    wait_for(is_over, "the task is over")
+    return looks[-1]
+
+
 def attempts(made: House) -> list[Attempt]:
     store = SqliteStore(made.state / "ledger.db", only_read=True)
     try:
@@ -105,6 +134,37 @@ def test_a_job_is_done_and_its_file_is_put_in_place_once(place: House) -> None:
     assert not [one for one in (place.state / "staging").rglob("*") if one.is_file()]
 
 
+def test_a_task_is_a_job_whose_file_is_put_in_place_when_it_is_asked_for(place: House) -> None:
+    wish = {"path": "clip.mp4", "output": "task.png", "format": "png"}
+    made = tasked(place, "tools/call", "maid", name="media_convert_submit", arguments=wish)
+    task = made["taskId"]
+    assert (made["resultType"], made["status"], made["ttlMs"]) == ("task", "working", None)
+    for method in ("tasks/get", "tasks/cancel"):
+        assert tasked(place, method, "clerk", taskId=task)["code"] == -32602
+    wait_for(lambda: state(place, task, "maid") == "succeeded", "the job is done")
+    assert not (place.inbox / "task.png").exists()
+    (place.inbox / "task.png").write_text("mine")
+    taken = over(place, task, "maid")["result"]
+    assert taken["isError"]
+    assert f"media_convert_result with the job {task}" in taken["content"][0]["text"]
+    (place.inbox / "task.png").unlink()
+    told = over(place, task, "maid")
+    assert (told["status"], told["result"]["structuredContent"]["width"]) == ("completed", 160)
+    assert told["ttlMs"] > 80_000_000
+    assert (place.inbox / "task.png").exists()
+    assert over(place, task, "maid")["result"] == told["result"]
+    assert call(place, "result", "maid", job=task) == told["result"]["structuredContent"]
+
+
+def test_a_task_that_is_cancelled_leaves_no_process(place: House) -> None:
+    wish = {"path": "hour.mp4", "output": "never.webm", "format": "webm", "framesPerSecond": 60}
+    task = tasked(place, "tools/call", name="media_convert_submit", arguments=wish)["taskId"]
+    wait_for(lambda: bool(programs(place)), "it runs")
+    assert tasked(place, "tasks/cancel", taskId=task) == {"resultType": "complete"}
+    assert over(place, task)["status"] == "cancelled"
+    assert not programs(place)
+
+
 def test_a_file_that_is_there_by_then_is_not_written_over(place: House) -> None:
     job = call(place, "submit", "maid", path="clip.mp4", output="maid.wav", format="wav")["job"]
     wait_for(lambda: state(place, job, "maid") == "succeeded", "the job is done")
@@ -141,7 +201,10 @@ def test_a_killed_controller_loses_no_job_and_leaves_none_running(place: House) 
     wait_for(lambda: state(place, job) == "failed", "it is told that it was lost")
     assert call(place, "result", job=job)["error"] == "unavailable"
     assert attempts(place)[0].ended.effect == "none"
-    assert call(place, "result", job=done)["width"] == 160  # a later session has the one that was done
+    lost = over(place, job)
+    assert (lost["status"], lost["result"]["isError"]) == ("completed", True)
+    told = over(place, done)["result"]  # a later session has the one that was done
+    assert told["structuredContent"]["width"] == 160
     assert (place.inbox / "before.png").exists()
 
 
