@@ -9,7 +9,7 @@ process of it is left.
 import asyncio
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,10 +113,15 @@ class ShellLane(BuiltinLane):
             raise Ended("refused", "the binding does not list this program")
         folders = _shown(scope)
         cwd = _cwd(scope, str(arguments.get("cwd", ".")))
-        program = _program(words[0], cwd)
         machine = host.survey()
         found = agenthost.system()
         agenthost.add_program(found, machine.interpreter, (), (_HOME, *folders.folders, *self._grounds.ours))
+
+        def is_inside(path: str) -> bool:
+            is_shown = found.shows(path) or agenthost.within(path, folders.folders)
+            return is_shown and not agenthost.within(path, self._grounds.ours)
+
+        program = _program(words[0], cwd, is_inside)
         box = Box(
             home=_HOME,
             cwd=cwd,
@@ -183,13 +188,16 @@ def _cwd(scope: tuple[ScopeFolder, ...], path: str) -> str:
     return "/".join((folder.path.rstrip("/"), *parts)) or "/"
 
 
-def _program(word: str, cwd: str) -> str:
-    """The absolute path of a program: a bare name is one of the system's."""
+def _program(word: str, cwd: str, is_inside: Callable[[str], bool]) -> str:
+    """The absolute path of a program: a bare name is one of the system's. What the sandbox would not show, or
+    is a link to such, is not there: whether this machine has it is nobody's business.
+    """
     found = [f"{one}/{word}" for one in _PATH] if "/" not in word else [os.path.normpath(f"{cwd}/{word}")]
     if word.startswith("/"):
         found = [word]
     for path in found:
         with suppress(OSError):  # a name may be longer than any file's
-            if Path(path).is_file() and os.access(path, os.X_OK):
+            seen = all(map(is_inside, agenthost.way_to(path)))
+            if seen and Path(path).is_file() and os.access(path, os.X_OK):
                 return path
     raise Ended("no_such_program", "there is no such program")

@@ -64,11 +64,11 @@ def kept(arguments: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str,
     if most := policies.get("_max_output_bytes", ""):
         if not NUMBER.fullmatch(most.strip()):
             return "the chain's bound '_max_output_bytes' is no number"
+        if 0 < int(most) < _LEAST:
+            return f"the chain's bound '_max_output_bytes' is below {_LEAST}, the least that can be kept here"
         if int(most) > 0:
             asked = found.get("max_output_bytes", _MOST)
-            found["max_output_bytes"] = max(
-                _LEAST, min(int(most), asked if isinstance(asked, int) else _MOST)
-            )
+            found["max_output_bytes"] = min(int(most), asked) if isinstance(asked, int) else asked
     return found
 
 

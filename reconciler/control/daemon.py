@@ -444,7 +444,8 @@ class _News:
 
     def ledger(self) -> settings.Ledger | None:
         look = self.controller.look
-        return looking.settings_in_force(look.admission).ledger if look is not None else None
+        said = looking.settings_said(look.admission) if look is not None else None
+        return said.ledger if said is not None else None
 
     def readiness(self, binding: str) -> Policy | None:
         look = self.controller.look

@@ -112,6 +112,8 @@ class LedgerEffects:
 
     def follow(self, settings: Config) -> None:
         """The settings say which ledger is wanted; one that is open stays until the controller's end."""
+        if self.ledgers.settings() is None:
+            return  # nobody says: the one that was used last stays
         wanted = settings.ledger
         if self._writing is not None and (wanted.url or "") != self.ledgers.used and wanted.url != self._told:
             _LOG.warning("[ledger] names another one: it counts from the controller's next start")
@@ -160,6 +162,8 @@ class LedgerEffects:
     async def _opened(self) -> Writing:
         self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
         ledger = await asyncio.to_thread(self.ledgers.open)
+        if why := await asyncio.to_thread(self.ledgers.remembered):
+            _LOG.warning("%s", why)
         self.home = ledger.home
         writing = Writing(ledger, self.now)
         left = await writing.run(self._settle_left) if self._owns else []
@@ -234,6 +238,8 @@ class LedgerEffects:
             timer.cancel()
             if look in waiting:
                 waiting.remove(look)
+                if not waiting:
+                    self._waiting.pop(one.attempt, None)
                 again()
 
         timer = loop.call_later(min(_LOOK_S, left_s), look)

@@ -122,7 +122,7 @@ class LedgerJobs:
         self._install = ""
         self._first = asyncio.Event()  # there is a ledger to look after
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: dict[str, asyncio.Event] = {}  # runs of chains, by the attempt that they wait for
+        self._waiting: dict[str, set[asyncio.Event]] = {}  # runs of chains, by the attempt that they wait for
         self._owed: set[str] = set()  # attempts to be looked at again once the relay is done with them
         self.stir: Callable[[], None] = lambda: None  # something is due: the relay looks at once
 
@@ -138,8 +138,9 @@ class LedgerJobs:
 
     def _moved(self, one: Attempt) -> None:
         self._effects.recount()
-        if (one.is_over or one.parked) and (waited := self._waiting.pop(one.id, None)) is not None:
-            waited.set()
+        if one.is_over or one.parked:
+            for heard in self._waiting.get(one.id, ()):
+                heard.set()
         if one.is_over:
             self._owed.discard(one.id)
             self._runners.over(one)
@@ -153,15 +154,23 @@ class LedgerJobs:
 
     async def over(self, attempt: str) -> str:
         """Wait until an attempt is over, or parked for a person; its handle, "" where it is kept no more."""
-        while True:
-            with suppress(OSError):  # a disk that is full today
-                one = await (await self.writing()).run(lambda ledger: ledger.get(attempt))
-                if one is None or one.is_over or one.parked:
-                    return one.handle if one is not None else ""
-            heard = self._waiting.setdefault(attempt, asyncio.Event())
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):  # a person's word comes by no relay
-                    await heard.wait()
+        heard = asyncio.Event()
+        waiting = self._waiting.setdefault(attempt, set())
+        waiting.add(heard)
+        try:
+            while True:
+                heard.clear()
+                with suppress(OSError):  # a disk that is full today
+                    one = await (await self.writing()).run(lambda ledger: ledger.get(attempt))
+                    if one is None or one.is_over or one.parked:
+                        return one.handle if one is not None else ""
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_S):  # a person's word comes by no relay
+                        await heard.wait()
+        finally:
+            waiting.discard(heard)
+            if not waiting:
+                self._waiting.pop(attempt, None)
 
     async def due(self, attempt: str) -> None:
         """Have the relay look at an attempt at once, or again where it is at it just now: what it hears then

@@ -77,6 +77,19 @@ class Ledgers:
         use = _use(wanted.password)
         return Shared(wanted.url, home, install, use.form, use.reference)
 
+    def remembered(self) -> str:
+        """Why a database is used that no settings name, as a sentence; "" where they say. Raises
+        UnusableError.
+        """
+        if self.settings() is not None or self._config is None or _said(self._config) is not None:
+            return ""
+        if (memo := self._memo()) is None:
+            return ""
+        return (
+            f"handler.toml is missing or cannot be read: {memo.where} was used last and stays the ledger "
+            "(a handler.toml without [ledger] means the file ledger.db)"
+        )
+
     def exists(self) -> bool:
         """Whether there is a ledger to look into; raises nothing."""
         try:
@@ -139,13 +152,9 @@ class Ledgers:
         """What the settings say; None where that is not known, and what was used last counts."""
         if (found := self.settings()) is not None or self._config is None:
             return found
-        try:
-            said = Config.model_validate(tomllib.loads(_plain(self._config / "handler.toml").decode()))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError):
-            return None
-        return said.ledger if said.source.mode == "worktree" else None  # a commit's own are in force later
+        said = _said(self._config)
+        # A commit's own are in force later.
+        return said.ledger if said is not None and said.source.mode == "worktree" else None
 
     def _memo(self) -> Shared | None:
         path = self._state / _MEMO
@@ -172,6 +181,14 @@ class Ledgers:
             raise UnusableError(
                 f"{fault}; if that ledger is gone for ever, remove {self._state / _MEMO}"
             ) from None
+
+
+def _said(config: Path) -> Config | None:
+    """The settings as their file has them now; None where it is missing or cannot be read."""
+    try:
+        return Config.model_validate(tomllib.loads(_plain(config / "handler.toml").decode()))
+    except (OSError, ValueError):
+        return None
 
 
 def _need_nothing_open(old: Ledger, which: str) -> None:

@@ -309,8 +309,13 @@ def probe_in_force(admission: Admission, binding: str) -> Probe:
 
 def settings_in_force(admission: Admission) -> Config:
     """The settings of ``handler.toml``: its last good form where the newest is refused."""
+    return settings_said(admission) or Config()
+
+
+def settings_said(admission: Admission) -> Config | None:
+    """The same; None where no file says any."""
     found = admission.in_force.get(ObjectRef(Kind.CONFIG, "handler"))
-    return found.spec if found is not None and isinstance(found.spec, Config) else Config()
+    return found.spec if found is not None and isinstance(found.spec, Config) else None
 
 
 def _never_said(admission: Admission) -> bool:

@@ -81,6 +81,7 @@ def _ledger(config: Path) -> Iterator[Finding]:
         if shared is None:
             return
         where = shared.where
+        told = ledgers.remembered() or where
         found = ledgers.read()
     except UnbegunError:
         yield Finding("ledger", "stands", f"{where}, empty so far")
@@ -93,7 +94,7 @@ def _ledger(config: Path) -> Iterator[Finding]:
         skew_s = abs(found.store.skew_s())
         found.close()
     if skew_s < SKEW_S:
-        yield Finding("ledger", "stands", where)
+        yield Finding("ledger", "stands" if told == where else "narrow", told)
         return
     told = f"{where}: this machine's clock is {skew_s:.0f} s off, so nothing of other machines is taken over"
     yield Finding("ledger", "narrow", told, "set the clocks by NTP")

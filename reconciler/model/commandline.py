@@ -1,8 +1,8 @@
 """A command line as a list of words: quotes and backslashes as a shell reads them, and no shell.
 
 Nothing is expanded: ``$HOME``, ``*`` and ``~`` stay as they are written. What only a shell could do (``|``,
-``>``, ``;``, a substitution) is refused where it stands outside of quotes, since a program that got it
-as a word would do something else than was meant.
+``>``, ``;``, a substitution, a second line) is refused where it stands outside of quotes, since a program
+that got it as a word would do something else than was meant.
 """
 
 _BLANK = " \t\n"
@@ -17,6 +17,10 @@ def words(text: str) -> tuple[str, ...]:
     at = 0
     while at < len(text):
         sign = text[at]
+        if sign == "\n" and (found or word is not None) and text[at:].strip(_BLANK):
+            raise ValueError(
+                "there is no shell, so a second line means nothing: run one program, or quote it"
+            )
         if sign in _BLANK:
             if word is not None:
                 found.append(word)

@@ -143,6 +143,23 @@ def add_ours(found: Found, kept_out: Collection[str]) -> None:
         found.mounts[str(package)] = str(package)
 
 
+def way_to(path: str) -> Iterator[str]:
+    """A program's path, what it links to, and so on to its file; from the second on with real folders."""
+    for _ in range(_MOST_STEPS):
+        yield path
+        folder = os.path.realpath(os.path.dirname(path))
+        real = os.path.join(folder, os.path.basename(path))
+        if real != path:
+            path = real
+            continue
+        try:
+            if not stat.S_ISLNK(os.lstat(path).st_mode):
+                return
+            path = os.path.normpath(os.path.join(folder, os.readlink(path)))
+        except OSError:
+            return
+
+
 def within(path: str, folders: Iterable[str]) -> bool:
     """Whether an absolute path is, or lies in, one of the folders."""
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
@@ -169,29 +186,12 @@ def _chain(path: str, search: Iterable[str]) -> Iterator[list[str]]:
     """The steps to a program, to its interpreter, and so on."""
     search = tuple(search)
     for _ in range(_MOST_INTERPRETERS):
-        steps = list(_steps(path))
+        steps = list(way_to(path))
         yield steps
         interpreter = _interpreter(steps[-1], search)
         if not interpreter or interpreter in steps:
             return
         path = interpreter
-
-
-def _steps(path: str) -> Iterator[str]:
-    """A program's path, what it links to, and so on to its file; from the second on with real folders."""
-    for _ in range(_MOST_STEPS):
-        yield path
-        folder = os.path.realpath(os.path.dirname(path))
-        real = os.path.join(folder, os.path.basename(path))
-        if real != path:
-            path = real
-            continue
-        try:
-            if not stat.S_ISLNK(os.lstat(path).st_mode):
-                return
-            path = os.path.normpath(os.path.join(folder, os.readlink(path)))
-        except OSError:
-            return
 
 
 def _installation(path: str, kept_out: Collection[str]) -> str:

@@ -158,6 +158,33 @@ def test_what_never_runs_had_no_effect(
     assert (reply.code, reply.no_effect) == (code, "said")
 
 
+@pytest.mark.parametrize("way", ["straight", "link", "folder", "ours"])
+def test_a_program_that_is_not_shown_is_as_one_that_is_not_there(
+    ask: Callable[..., Reply], tmp_path: Path, way: str
+) -> None:
+    here = folder(tmp_path / "a")
+    hidden = (tmp_path if way == "ours" else tmp_path / "b") / "ours" / "tool"
+    hidden.parent.mkdir(parents=True, exist_ok=True)
+    hidden.write_text("#!/bin/sh\n")
+    hidden.chmod(0o755)
+    (tmp_path / "a" / "link").symlink_to(hidden)
+    (tmp_path / "a" / "folder").symlink_to(hidden.parent)
+    words = {"straight": str(hidden), "link": "./link", "folder": "folder/tool", "ours": str(hidden)}
+    reply = ask({"command": words[way]}, folder(tmp_path) if way == "ours" else here)
+    assert isinstance(reply, Refusal)
+    assert (reply.code, reply.no_effect) == ("no_such_program", "said")
+
+
+def test_a_link_of_the_scope_to_a_program_of_the_system_is_run(
+    ask: Callable[..., Reply], tmp_path: Path
+) -> None:
+    here = folder(tmp_path / "a")
+    (tmp_path / "a" / "echo").symlink_to("/bin/echo")
+    reply = ask({"command": "./echo well"}, here)
+    assert isinstance(reply, Result)
+    assert reply.structured["stdout"] == "well\n"
+
+
 def test_a_fault_of_our_own_is_an_answer_too(
     ask: Callable[..., Reply], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ GIT: Policies = {"_allowed_commands": "git, grep"}
         ({"command": "git"}, {"_allowed_dir": "bin"}),
         ({"command": "git"}, {"_allowed_commands": "/dev/null/nothing"}),
         ({"command": "git"}, {"_max_output_bytes": "many"}),
+        ({"command": "git"}, {"_max_output_bytes": "255"}),
         ({"command": "git"}, {"_allow_network": "true"}),
         ({"command": " "}, GIT),
         ({"args": ["x"]}, GIT),
@@ -64,6 +65,12 @@ def test_a_program_beyond_the_bounds_is_not_run(arguments: dict[str, Any], polic
             {"command": "ls", "max_output_bytes": 500},
         ),
         ({"command": "ls"}, {"_max_output_bytes": "0"}, {"command": "ls"}),
+        ({"command": "ls"}, {"_max_output_bytes": "-1"}, {"command": "ls"}),
+        (  # which the interface refuses: what it asks for is not made another wish
+            {"command": "ls", "max_output_bytes": 5},
+            {"_max_output_bytes": "1000"},
+            {"command": "ls", "max_output_bytes": 5},
+        ),
     ],
 )
 def test_a_program_within_the_bounds_is_run_as_it_is_said(

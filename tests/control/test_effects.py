@@ -177,6 +177,7 @@ def test_who_waits_for_the_same_key_too_long_reads_that_it_is_not_known(
         told = await desk.begin("s2", text="x", request_key="k")
         assert isinstance(told, Refusal)
         assert (told.code, "under way" in told.diagnostic) == ("outcome_unknown", True)
+        assert not desk.effects._waiting  # nothing is left of who gave up
 
     played(tmp_path, play)
 

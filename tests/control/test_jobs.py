@@ -208,6 +208,26 @@ def test_a_job_outlives_its_controller(tmp_path: Path) -> None:
     assert studio.sent == [b"a hen"]
 
 
+def test_who_waits_for_a_job_hears_of_its_end_and_nothing_is_left_of_who_gave_up(tmp_path: Path) -> None:
+    studio = Studio()
+
+    async def play(desk: Desk) -> None:
+        made = await desk.ask("job", text="a cat")
+        waits, gives_up = (asyncio.create_task(desk.jobs.over(made.attempt)) for _ in range(2))
+        async with asyncio.timeout(30):
+            while len(desk.jobs._waiting.get(made.attempt, ())) < 2:
+                await asyncio.sleep(0.01)
+        gives_up.cancel()
+        await asyncio.gather(gives_up, return_exceptions=True)
+        studio.says = Finished
+        assert await asyncio.wait_for(waits, 60) == made.handle
+        alone = asyncio.create_task(desk.jobs.over("no-such-attempt"))
+        assert await asyncio.wait_for(alone, 30) == ""
+        assert not desk.jobs._waiting
+
+    played(tmp_path, studio, play)
+
+
 def test_where_nobody_does_jobs_nothing_is_kept(tmp_path: Path) -> None:
     class Nobody(Studio):
         def of(self, instance: InstanceName) -> Runner | None:

@@ -75,6 +75,15 @@ def test_where_the_settings_cannot_be_read_the_last_ledger_counts(ledgers: Ledge
     assert (shared.url, shared.home, shared.install) == (URL, MEMO["home"], "")
 
 
+def test_a_database_that_only_the_memory_names_is_said(ledgers: Ledgers) -> None:
+    _remembers(ledgers)
+    assert "old:1/x was used last and stays the ledger" in ledgers.remembered()
+    _says(ledgers, '[source]\nmode = "commit"\n')  # whose settings are known once a commit is read
+    assert ledgers.remembered() == ""
+    _says(ledgers, "")  # which says that it is the file
+    assert (ledgers.remembered(), ledgers.shared()) == ("", None)
+
+
 def test_a_file_with_something_open_is_not_left_for_a_database(ledgers: Ledgers) -> None:
     file = ledgers.open()
     one = file.prepare(new(), NOW).attempt

@@ -14,6 +14,7 @@ from reconciler.model import commandline
     [
         ("git log --oneline -5", ["git", "log", "--oneline", "-5"]),
         ("  grep  -n\t'a b'  x\n", ["grep", "-n", "a b", "x"]),
+        ("\n \n a 'b\nc' \n \n", ["a", "b\nc"]),
         ("""a"b c"'d e'f""", ["ab cd ef"]),
         (r"a\ b \\ \"", ["a b", "\\", '"']),
         (r'"a \" \\ \n \$HOME"', [r'a " \ \n $HOME']),
@@ -31,7 +32,7 @@ def test_a_line_is_split_as_it_is_written(line: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     "line",
     ["", "  \n", "'a", '"a', "a \\", "''", "'' a", "a; b", "a|b", "a && b", "a > b", "a < b", "a `b`",
-     "a $(b)", "(a)", "a &", "a 2>&1"],
+     "a $(b)", "(a)", "a &", "a 2>&1", "a\nb", "a b \n  c\n"],
 )  # fmt: skip
 def test_what_a_shell_would_do_more_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"."):
