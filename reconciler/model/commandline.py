@@ -5,7 +5,10 @@ Nothing is expanded: ``$HOME``, ``*`` and ``~`` stay as they are written. What o
 that got it as a word would do something else than was meant.
 """
 
+import re
+
 _BLANK = " \t\n"
+_BLANKS = re.compile(f"[{_BLANK}]+")
 _OF_A_SHELL = "|&;<>()`"
 _ESCAPED = '"\\$`\n'  # what a backslash keeps plain within double quotes
 
@@ -17,15 +20,11 @@ def words(text: str) -> tuple[str, ...]:
     at = 0
     while at < len(text):
         sign = text[at]
-        if sign == "\n" and (found or word is not None) and text[at:].strip(_BLANK):
-            raise ValueError(
-                "there is no shell, so a second line means nothing: run one program, or quote it"
-            )
         if sign in _BLANK:
             if word is not None:
                 found.append(word)
             word = None
-            at += 1
+            at = _past_blanks(text, at, begun=bool(found))
         elif sign in "'\"":
             part, at = _quoted(text, at)
             word = (word or "") + part
@@ -45,6 +44,15 @@ def words(text: str) -> tuple[str, ...]:
     if not found or not found[0]:
         raise ValueError("it names no program")
     return tuple(found)
+
+
+def _past_blanks(text: str, at: int, *, begun: bool) -> int:
+    """Where the next word stands; ValueError where that is on another line than one before."""
+    blanks = _BLANKS.match(text, at)
+    end = blanks.end() if blanks else at
+    if begun and "\n" in text[at:end] and end < len(text):
+        raise ValueError("there is no shell, so a second line means nothing: run one program, or quote it")
+    return end
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
