@@ -6,12 +6,18 @@ The longest files come first, so that of two workers none is left alone with one
 """
 
 import gc
+import os
 import signal
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kit import processes
 from tests.kit.effort import times
+
+_PATIENCE_S = 30.0  # for a process that was killed, on a busy machine
 
 settings.register_profile(
     "handler", deadline=None, max_examples=times(40), suppress_health_check=[HealthCheck.too_slow]
@@ -40,6 +46,20 @@ _LONGEST = (
     "test_hostile.py",
     "test_truths.py",
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_process_is_left() -> Iterator[None]:
+    """What a file's tests began has ended with them: who leaves a process is named, not who finds it."""
+    before = processes.descendants()
+    yield
+    deadline = time.monotonic() + _PATIENCE_S
+    while (left := processes.descendants() - before) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    told = [processes.told(pid) for pid in left]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not told, f"left behind: {told}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

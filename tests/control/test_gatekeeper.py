@@ -19,7 +19,8 @@ from reconciler.model.status import InstanceSeen
 from reconciler.runtime.resolving import Resolver
 from reconciler.runtime.workshop import Unready
 from tests.egress.authority import Authority
-from tests.runtime.rig import Rig, descendants, rig, run
+from tests.kit.processes import descendants
+from tests.runtime.rig import Rig, rig, run
 
 pytestmark = pytest.mark.slow
 

@@ -36,8 +36,8 @@ from tests.control.test_tracing import Collector
 from tests.flows.test_hostile import CASE, IN, OUT, SKILL, Agent, tool
 from tests.kit import canary
 from tests.kit.house import House, house, wait_for
+from tests.kit.processes import descendants
 from tests.kit.repos import Repo
-from tests.runtime.rig import descendants
 
 pytestmark = [pytest.mark.flow, pytest.mark.timeout(600)]
 WHOLE = os.environ.get("HANDLER_CANARY") == "all"

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import json
-import os
 import shutil
 import socket
 import tempfile
@@ -18,7 +17,6 @@ from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, Recipe, SandboxPolicy, folder_digest
 from reconciler.model.status import InstanceSeen
 from reconciler.runtime.supervisor import Endpoint, RuntimeFolders, Supervisor
-from tests.kit import hatched
 
 KIT = Path(reconciler.__file__).parent / "kit" / "handler_connector.py"
 PATIENCE_S = 20
@@ -138,21 +136,3 @@ async def rig(base: Path | None = None, *, kit: Path = KIT, **more: Any) -> Asyn
         assert not any((tree.at / limits._label).exists() for tree in limits._trees)
         if own:
             shutil.rmtree(base)
-
-
-def descendants(pid: int = 0) -> set[int]:
-    """Every process below this one, by the kernel's table, but the one that begins the tests' commands."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_bytes()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(stat.rpartition(b")")[2].split()[1])
-    found: set[int] = set()
-    edge = {pid or os.getpid()}
-    while edge:
-        edge = {child for child, parent in parents.items() if parent in edge} - found
-        found |= edge
-    return found - hatched.BROODERS

@@ -14,7 +14,8 @@ import pytest
 from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import seccomp
 from reconciler.runtime.identities import FIRST_UID
-from tests.runtime.rig import descendants, rig, run
+from tests.kit.processes import descendants
+from tests.runtime.rig import rig, run
 
 pytestmark = pytest.mark.slow
 

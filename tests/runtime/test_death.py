@@ -28,7 +28,8 @@ GONE_S = 5
 CONTROLLER = """
 import asyncio, sys
 from pathlib import Path
-from tests.runtime.rig import descendants, rig
+from tests.kit.processes import descendants
+from tests.runtime.rig import rig
 
 SPAWNS = (
     "import os, time\\n"

@@ -12,7 +12,7 @@ import pytest
 from reconciler.model.recipes import SecretUse
 from reconciler.runtime import resolving
 from reconciler.runtime.resolving import Resolver, Unresolved
-from tests.runtime.rig import descendants
+from tests.kit.processes import descendants
 
 pytestmark = pytest.mark.anyio
 ENV_GONE = "the controller was started without that variable, or with nothing in it"

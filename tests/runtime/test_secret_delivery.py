@@ -10,7 +10,8 @@ from reconciler.model.recipes import SecretUse
 from reconciler.runtime.resolving import Resolver
 from reconciler.runtime.rotation import ASK_AGAIN_S, Rotation
 from reconciler.runtime.supervisor import Unready
-from tests.runtime.rig import descendants, pinned, rig, run
+from tests.kit.processes import descendants
+from tests.runtime.rig import pinned, rig, run
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,8 @@ from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import host
 from reconciler.runtime.process import Process
 from reconciler.runtime.supervisor import Altered, Unready
-from tests.runtime.rig import OBEDIENT, PATIENCE_S, Rig, descendants, pinned, recipe, rig, run
+from tests.kit.processes import descendants
+from tests.runtime.rig import OBEDIENT, PATIENCE_S, Rig, pinned, recipe, rig, run
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,8 @@ from reconciler.egress.proxy import Proxy, Streams, dialled
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Pinned, SandboxPolicy
 from reconciler.runtime import seccomp
-from tests.runtime.rig import KIT, Line, Rig, descendants, pinned, rig
+from tests.kit.processes import descendants
+from tests.runtime.rig import KIT, Line, Rig, pinned, rig
 from tests.walls import escapes, others
 
 SERVES = b"""
