@@ -34,6 +34,8 @@ from tests.kit import dialects, vendors
 from tests.kit.vendors import Vendor, vendor
 from tests.router import stage
 
+pytestmark = pytest.mark.slow
+
 RECIPE = Recipe("studio", "studio", NAME, "0" * 64, "", "", (), (), (), (), SandboxPolicy(), "none", "0" * 64)
 FILM = replace(stage.route(film()), binding="studio", instance=RECIPE.name)
 MAPPED = Mapped("create", "{prompt: text}", "{url: 'here'}", errors={"moderation_blocked": "blocked"})

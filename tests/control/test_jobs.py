@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from reconciler.attempts.happenings import Accepted, Seen, Stopped
 from reconciler.attempts.ledger import Ledger
@@ -21,6 +22,8 @@ from reconciler.model.jobs import JobSeen, What
 from reconciler.model.names import InstanceName
 from reconciler.model.resources import Interface
 from tests.router import stage
+
+pytestmark = pytest.mark.slow
 
 HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
 

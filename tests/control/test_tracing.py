@@ -35,7 +35,7 @@ class Collector:
             def log_message(self, *words: object) -> None: ...
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Asked)
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
         self.thread.start()
 
     @property

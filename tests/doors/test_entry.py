@@ -15,6 +15,8 @@ from reconciler.doors import cli, entry, usage
 from tests.doors import fakes
 from tests.doors.conftest import World
 
+pytestmark = pytest.mark.slow
+
 _HEAVY = {
     "click",
     "pydantic",

@@ -11,6 +11,8 @@ from reconciler.runtime import host, searched
 from reconciler.runtime.limits import Limits
 from tests.runtime.test_limits import V1, picture, v2
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

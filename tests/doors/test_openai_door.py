@@ -25,6 +25,8 @@ from reconciler.doors.openai_token import Token
 from reconciler.model.outcome import Usage
 from reconciler.model.turns import Image, TextDelta, ToolCallDelta, ToolUse, Turn
 
+pytestmark = pytest.mark.slow
+
 _HI: Any = [{"role": "user", "content": "hi"}]
 
 

@@ -21,6 +21,8 @@ from reconciler.model.secrets import Filled, Resolved
 from reconciler.runtime import sockets
 from tests.egress.authority import Authority
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 30
 VALUE = b"sk-CANARY-77ab01/+zQ"
 PUBLIC = "93.184.216.34"

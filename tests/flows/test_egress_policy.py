@@ -50,7 +50,7 @@ class Far(http.server.BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Far) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield server.server_address[1]
         server.shutdown()

@@ -428,7 +428,7 @@ def serve(model: Model) -> ThreadingHTTPServer:
     """A server on a free port of loopback, answering from threads of its own; shut it down at the end."""
     handler = type("Handler", (_Handler,), {"model": model})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     return server
 
 

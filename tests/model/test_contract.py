@@ -74,7 +74,7 @@ class Canary:
 @pytest.fixture
 def canary() -> Iterator[Canary]:
     made = Canary()
-    thread = threading.Thread(target=made.server.serve_forever)
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,))
     thread.start()
     yield made
     made.server.shutdown()

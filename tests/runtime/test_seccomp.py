@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from reconciler.runtime import seccomp
 
+pytestmark = pytest.mark.slow
+
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 MACHINES = seccomp.architectures()

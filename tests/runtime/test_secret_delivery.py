@@ -13,7 +13,7 @@ from reconciler.runtime.supervisor import Unready
 from tests.kit.processes import descendants
 from tests.runtime.rig import pinned, rig, run
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture
