@@ -1,7 +1,7 @@
 """What failed while other tests ran beside it, once more and alone: `make test` ends with it.
 
 Thousands of tests with real processes share a machine of two cores. A fault that only neighbours cause is one
-of a test, told and to be mended, but no reason to refuse a change (docs/decisions/0107). More than a handful is.
+of a test, told and to be mended, but no reason to refuse a change (docs/decisions/0107).
 """
 
 import json
