@@ -69,6 +69,42 @@ def test_every_form_is_found_and_left_out(form: str) -> None:
     assert not REDACTOR.finds(shown)
 
 
+LONG = "sk-CANARY-" + "9f3c71e04b7d" * 9
+ONES = Redactor([filled(LONG)])
+DIGITS = {
+    "base64": base64.b64encode,
+    "url": base64.urlsafe_b64encode,
+    "hex": lambda text: text.hex().encode(),
+}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n", "\\r\\n", "\\\\n", "\n\t"])
+@pytest.mark.parametrize("columns", [2, 60, 64, 76])
+@pytest.mark.parametrize("digits", DIGITS)
+def test_digits_are_found_in_lines(digits: str, columns: int, end: str) -> None:
+    for before in (0, 1, 50):
+        text = DIGITS[digits](b"u" * before + LONG.encode() + b"v" * 40)
+        lines = [text[at : at + columns].decode() for at in range(0, len(text), columns)]
+        wrapped = f"before: {end.join(lines)} after".encode()
+        assert ONES.finds(wrapped)
+        shown, count = ONES.without(wrapped)
+        assert count == 1
+        assert (shown[:8], shown[-6:]) == (b"before: ", b" after")
+        assert not ONES.finds(shown)
+        told: list[None] = []
+        sieve = Sieve(ONES, lambda told=told: told.append(None))  # type: ignore[misc]
+        pieces = wrapped.splitlines(keepends=True) if columns > 2 else [wrapped]
+        passed = b"".join(map(sieve.through, pieces)) + sieve.rest()
+        assert told
+        assert not ONES.finds(passed)
+
+
+def test_plain_lines_are_shown_at_once() -> None:
+    sieve = Sieve(ONES, lambda: None)
+    for line in (b"c\n", b"sk\n", b"736b\n", b"a b c\n"):
+        assert sieve.through(line) == line
+
+
 @given(st.lists(st.sampled_from([*FORMS.values(), " ", "sk-", "some words", "\n"]), max_size=8), st.data())
 def test_it_is_found_however_the_text_is_cut(parts: list[str], data: st.DataObject) -> None:
     text = "|".join(parts).encode()
