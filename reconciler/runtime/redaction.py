@@ -22,7 +22,7 @@ _LINE = 16  # bytes of a line of a longer secret that is looked for alone
 # What JSON for web pages writes otherwise: Go's and PHP's, and with capitals that of .NET.
 _WEB_SAFE = {ord(one): f"\\u{ord(one):04x}" for one in "<>&"}
 _WEB_SAFE_CAPITALS = {ord(one): f"\\u{ord(one):04X}" for one in "<>&+'"}
-# What may stand between two digits: the end of a line, also as JSON writes it.
+# What may stand between two digits where there are lines: their ends, also as JSON writes them, and blanks.
 _ENDS, _BETWEEN = (rb"\n", rb"\r"), b" \t\r\n\\"
 _GAP = rb"(?:\\[nr]|[ \t\r\n\\])*"
 _URL_SAFE = ("/", "", "!'()*", ";,/?:@&=+$#!'()*")  # Python's two, encodeURIComponent's and encodeURI's
@@ -71,8 +71,8 @@ class Redactor:
 
     def _broken(self, text: bytes) -> Iterator[bytes]:
         """The digits that stand in a text once its lines are joined."""
-        joined = _joined(text)
-        if len(joined) < len(text):
+        if self._digits and _has_lines(text):
+            joined = _joined(text)
             yield from (word for word in self._digits if word in joined)
 
     def held(self, text: bytes) -> int:
@@ -90,9 +90,9 @@ class Redactor:
 
     def _held_broken(self, text: bytes) -> int:
         """The same for digits in lines, of which enough stand there to be told from other text."""
-        joined = _joined(text)
-        if len(joined) == len(text):
+        if not _has_lines(text):
             return 0
+        joined = _joined(text)
         for at in sorted(self._begun(joined, 0, {word[:_LEAST] for word in self._digits})):
             if any(word.startswith(joined[at:]) for word in self._digits):
                 size = len(joined) - at
@@ -135,10 +135,12 @@ class Sieve:
         return held if len(held) < _LEAST else _LEFT_OUT
 
 
+def _has_lines(text: bytes) -> bool:
+    return b"\n" in text or rb"\n" in text
+
+
 def _joined(text: bytes) -> bytes:
-    """A text whose lines and groups of digits follow each other; one of a single line as it is."""
-    if b"\n" not in text and rb"\n" not in text:
-        return text
+    """A text whose lines and groups of digits follow each other."""
     for end in _ENDS:
         text = text.replace(end, b"")
     return text.translate(None, _BETWEEN)
