@@ -90,6 +90,7 @@ class Admitted:
         """Whether somebody else changed or removed the journal, so that a restart would read otherwise."""
         if not self._seals.odd():
             return False
+        look = self._seals.look("")
         try:
             data = self._path.read_bytes()
         except OSError:
@@ -100,7 +101,7 @@ class Admitted:
             (one.digest, one.names) for one in replay.entries
         ]
         if same:
-            self._seals.note("")
+            self._seals.note("", look)
         return not same
 
     def rewrite(self) -> None:
@@ -176,7 +177,7 @@ class Admitted:
             self._size_bytes = size + len(batch)
         batches.edit(files, changes)
         self._live_bytes, self._weight = live, weight
-        self._seals.wrote("")
+        self._seals.wrote("", self._size_bytes)
         self.history = history.noted(self.history, batches.digest(weight), note)
 
     def _compacted(self, changes: batches.Changes, note: Note) -> bytes:
@@ -185,6 +186,7 @@ class Admitted:
         return history.compacted(history.pasts([*batches.decoded(data), Batch(changes, note, len(data))]))
 
     def _replay(self) -> None:
+        look = self._seals.look("")
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -196,13 +198,15 @@ class Admitted:
         self._live_bytes = sum(len(kept.data) for kept in self._files.values())
         self._whole_bytes = 0
         self._forms = None
-        self._seals.note("")
+        self._seals.note("", look)
 
 
 def _append_at(path: Path, size_bytes: int, batch: bytes) -> None:
     """Write a batch behind the whole ones, over whatever half of one lies there."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
+        if os.fstat(fd).st_size < size_bytes:
+            raise OSError("it was cut by somebody else")
         os.ftruncate(fd, size_bytes)
         os.lseek(fd, size_bytes, os.SEEK_SET)
         atomic.write_all(fd, batch)

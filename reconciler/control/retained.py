@@ -29,6 +29,7 @@ class Retained:
 
     def load(self) -> RouteTable:
         """The routes that were kept when the last controller ended; the empty table when there were none."""
+        look = self._seals.look("")
         try:
             agents, recipes = routes_from(orjson.loads(self._path.read_bytes()))
         except FileNotFoundError:
@@ -41,7 +42,7 @@ class Retained:
                 self._path.unlink(missing_ok=True)
             return serving.NOTHING
         self._kept = agents
-        self._seals.note("")
+        self._seals.note("", look)
         return RouteTable(generation=0, agents={one.agent: one for one in agents}, recipes=recipes)
 
     def save(self, served: RouteTable, desired: RouteTable) -> None:
@@ -59,7 +60,6 @@ class Retained:
             _LOG.warning("kept routes cannot be written down: %s", error.strerror or error)
         else:
             self._kept = kept
-            self._seals.note("")
 
     def altered(self) -> bool:
         """Whether somebody else changed or removed the file."""
@@ -68,12 +68,14 @@ class Retained:
     def rewrite(self, served: RouteTable) -> None:
         """Write what is kept down anew; OSError when that fails."""
         self._write(self._kept, served)
-        self._seals.note("")
 
     def _write(self, kept: tuple[AgentRoutes, ...], served: RouteTable) -> None:
         if not kept:
             self._path.unlink(missing_ok=True)
+            self._seals.drop("")
             return
         names = {route.instance for routes in kept for route in routes.every()}
         recipes = {name: served.recipes[name] for name in names if name in served.recipes}
-        atomic.write(self._path, orjson.dumps(routes_json(kept, recipes)))
+        data = orjson.dumps(routes_json(kept, recipes))
+        atomic.write(self._path, data)
+        self._seals.wrote("", len(data))

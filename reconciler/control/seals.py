@@ -21,18 +21,24 @@ class Seals(Generic[K]):
         self._path = path
         self._looks: dict[K, int] = {}
 
-    def note(self, key: K) -> None:
-        """Remember how the file looks now; one that is not there is not looked after."""
-        look = _look(self._path(key))
+    def look(self, key: K) -> int | None:
+        """How a file looks now, for ``note``: asked before it is read, so that an edit in between shows."""
+        found = _look(self._path(key))
+        return found[0] if found else None
+
+    def note(self, key: K, look: int | None) -> None:
+        """Remember how the file looked; one that was not there is not looked after."""
         if look is None:
             self._looks.pop(key, None)
         else:
             self._looks[key] = look
 
-    def wrote(self, key: K) -> None:
-        """Remember how a file looks that was just written; one that somebody removed since is missed."""
-        look = _look(self._path(key))
-        self._looks[key] = _NO_LOOK if look is None else look
+    def wrote(self, key: K, size_bytes: int) -> None:
+        """Remember how a file looks that was just written; one that somebody removed or edited since is odd,
+        as far as its size tells.
+        """
+        found = _look(self._path(key))
+        self._looks[key] = found[0] if found and found[1] == size_bytes else _NO_LOOK
 
     def drop(self, key: K) -> None:
         """Look after this file no more."""
@@ -40,13 +46,13 @@ class Seals(Generic[K]):
 
     def odd(self) -> tuple[K, ...]:
         """The keys of files that look otherwise than they were noted, or are gone."""
-        return tuple(key for key, look in list(self._looks.items()) if _look(self._path(key)) != look)
+        return tuple(key for key, look in list(self._looks.items()) if self.look(key) != look)
 
 
-def _look(path: Path) -> int | None:
-    """How a file looks, in one number: that of thousands is kept."""
+def _look(path: Path) -> tuple[int, int] | None:
+    """How a file looks, in one number (that of thousands is kept), and its size."""
     try:
         found = lstat(path)
     except OSError:
         return None
-    return hash((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    return hash((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)), found.st_size

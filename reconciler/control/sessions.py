@@ -70,12 +70,13 @@ class Sessions:
     def load(self) -> tuple[Session, ...]:
         """Read what an earlier controller left; those whose opener is gone are forgotten with their files."""
         for path in sorted(self._folder.glob("*.json")):
+            look = self._seals.look(path.stem)
             session = _read(path)
             if session is None or (session.opener and not processes.lives(session.opener)):
                 _forget(path)
                 continue
             self._keep(session)
-            self._seals.note(session.id)
+            self._seals.note(session.id, look)
             if session.standing:
                 self._quiet_since[session.id] = self._now() - _QUIET_S + _RETURN_S
         return self.all()
@@ -149,8 +150,9 @@ class Sessions:
             self._write(session)
 
     def _write(self, session: Session) -> None:
-        atomic.write(self._folder / f"{session.id}.json", orjson.dumps(_as_json(session)))
-        self._seals.wrote(session.id)
+        data = orjson.dumps(_as_json(session))
+        atomic.write(self._folder / f"{session.id}.json", data)
+        self._seals.wrote(session.id, len(data))
 
     def standing(self, agent: str, parent: processes.Process) -> Session | None:
         """The standing session that the bridges of one parent process share, if it is open."""

@@ -108,8 +108,9 @@ class Board:
             told = self._told.get(key)
             if told is not None and key in self._wanted:
                 self._told[key] = told = replace(told, handled=iso(self._now()))
-                self._trying(lambda: int(atomic.write(self._path(key), _document(told))))
-                self._seals.wrote(key)
+                document = _document(told)
+                self._trying(lambda: int(atomic.write(self._path(key), document)))
+                self._seals.wrote(key, len(document))
 
     def publish(self, objects: Iterable[ObjectStatus]) -> int:
         """Make the folder hold these objects and no other; how many files were written or removed.
@@ -165,6 +166,7 @@ class Board:
 
     def _is_altered(self, key: Key) -> bool:
         """Compare the bytes of a file that looks otherwise: one that was only touched is as it was."""
+        look = self._seals.look(key)
         try:
             found = self._path(key).read_bytes()
         except OSError:
@@ -175,7 +177,7 @@ class Board:
         else:
             same = told is not None and found == _document(told)
         if same:
-            self._seals.note(key)
+            self._seals.note(key, look)
         return not same
 
     def rewrite(self, keys: Iterable[Key]) -> None:
@@ -240,7 +242,7 @@ class Board:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             written = atomic.write(path, document, durable=False)
         self._note(key, told)
-        self._seals.wrote(key)
+        self._seals.wrote(key, len(document))
         return written
 
     def _note(self, key: Key, told: _Told) -> None:
@@ -317,9 +319,10 @@ class Board:
             return 0
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         instant = b',"at":' + orjson.dumps(iso(self._now())) + b"}\n"
-        atomic.write(self._folder / _SUMMARY, drawn.said[:-1] + instant)
+        document = drawn.said[:-1] + instant
+        atomic.write(self._folder / _SUMMARY, document)
         with self._turn:
-            self._seals.wrote(SUMMARY)
+            self._seals.wrote(SUMMARY, len(document))
         self._write_page(drawn.page)
         self._conditions, self._said = drawn.conditions, drawn.said
         return 1

@@ -198,3 +198,65 @@ def test_a_fault_of_ours_in_an_errand_ends_nothing_else(caplog: pytest.LogCaptur
 
     asyncio.run(story())
     assert "an errand broke off" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["status", "summary", "session", "routes", "journal"])
+def test_an_edit_the_moment_a_file_was_read_or_written_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Between our reading or writing a file and our looking at it, somebody else's hand is quicker."""
+    board, sessions = (
+        Board(tmp_path, lambda: 1e9),
+        Sessions(tmp_path / "s", now=lambda: 1e9, token=lambda: "one"),
+    )
+    admitted, kept = Admitted(tmp_path / "admitted"), Retained(tmp_path / "retained.json")
+    served = serving.serve(DESIRED, BEFORE, proven=())
+    acts: dict[str, tuple[str, Callable[[], object], Callable[[], object]]] = {
+        "status": ("binding/a.json", lambda: board.publish([status("a")]), board.altered),
+        "summary": ("summary.json", lambda: board.summary(Summary(configuration="c")), board.altered),
+        "session": ("s/one.json", lambda: sessions.open(ROUTES, TABLE), sessions.altered),
+        "routes": ("retained.json", lambda: kept.save(served, DESIRED), kept.altered),
+        "journal": ("admitted/journal", lambda: admitted.save(judged(SMALL)), admitted.altered),
+    }
+    place, write, altered = acts[what]
+    path = tmp_path / place
+
+    def quick(looked: Path) -> os.stat_result:
+        if looked == path and path.exists():
+            _edit(path)
+        return os.lstat(looked)
+
+    with monkeypatch.context() as swift:
+        swift.setattr(seals, "lstat", quick)
+        write()
+    assert altered()
+
+
+@pytest.mark.parametrize("what", ["session", "routes", "journal"])
+def test_an_edit_right_after_a_start_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """What an earlier controller left is edited when it was read, and before it was looked at."""
+    Sessions(tmp_path / "s", now=lambda: 1e9, token=lambda: "one").open(ROUTES, TABLE)
+    Admitted(tmp_path / "admitted").save(judged(SMALL))
+    Retained(tmp_path / "retained.json").save(serving.serve(DESIRED, BEFORE, proven=()), DESIRED)
+    sessions = Sessions(tmp_path / "s", now=lambda: 1e9, token=lambda: "two")
+    kept, admitted = Retained(tmp_path / "retained.json"), Admitted(tmp_path / "admitted")
+    acts: dict[str, tuple[str, Callable[[], object], Callable[[], object]]] = {
+        "session": ("s/one.json", sessions.load, sessions.altered),
+        "routes": ("retained.json", kept.load, kept.altered),
+        "journal": ("admitted/journal", admitted.load, admitted.altered),
+    }
+    place, read, altered = acts[what]
+    read_bytes = Path.read_bytes
+
+    def slow(self: Path) -> bytes:
+        data = read_bytes(self)
+        if self == tmp_path / place:
+            self.write_bytes(data[:-2])
+        return data
+
+    with monkeypatch.context() as swift:
+        swift.setattr(Path, "read_bytes", slow)
+        read()
+    assert altered()
