@@ -12,7 +12,7 @@ from tests.kit import ledgers, postgres
 _ENGINES = ["sqlite", "postgres"] if os.environ.get("HANDLER_POSTGRES") else ["sqlite"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server() -> Iterator[postgres.Server]:
     if why := postgres.missing():
         pytest.skip(why)

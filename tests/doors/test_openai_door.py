@@ -58,15 +58,16 @@ class Player:
             yield piece
 
     async def _played(self) -> AsyncGenerator[Piece, None]:
+        pieces, hold, left = self.pieces, self.hold, self.left
         self.begun.set()
         try:
-            for piece in self.pieces[:-1]:
+            for piece in pieces[:-1]:
                 yield piece
-            while not self.hold.is_set():
+            while not hold.is_set():
                 await asyncio.sleep(0.01)
-            yield self.pieces[-1]
+            yield pieces[-1]
         finally:
-            self.left.set()
+            left.set()
 
 
 @dataclass
@@ -85,8 +86,8 @@ class Stand:
     def plays(self, *pieces: Piece, held: bool = False) -> Player:
         found = self.player
         found.pieces, found.absent = list(pieces), False
-        for one in (found.begun, found.left, found.hold):
-            one.clear()
+        # Not the events of before: whoever then asked may leave late.
+        found.begun, found.left, found.hold = (threading.Event() for _ in range(3))
         found.turns.clear()
         found.chains.clear()
         if not held:

@@ -194,7 +194,7 @@ def begun(made: House) -> bool:
 
 
 def test_another_agent_works_with_its_own_files_and_services(place: House) -> None:
-    before = len(place.calls())
+    began = time.time()
     clerk = Agent(place, "clerk")
     assert clerk.call("list")["agents"][0] == {"agent": "reader", "description": "reads notes"}
     job = clerk.submit("reader", "when is it low?", output="answer.txt")
@@ -209,7 +209,7 @@ def test_another_agent_works_with_its_own_files_and_services(place: House) -> No
     assert "aside" in place.handler("logs", "agents").stdout
 
     def readers() -> set[str]:
-        return {one["agent"] for one in place.calls()[before:] if one["tool"] == "fs_read_file"}
+        return {one["agent"] for one in place.calls(began) if one["tool"] == "fs_read_file"}
 
     wait_for(lambda: readers() == {"reader"}, "its call is recorded, and no other's")
     assert "agent_run_submit" in place.handler("jobs", "list", "-a").stdout

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +139,14 @@ class House:
         conditions = self.status(kind, name).get("conditions", [])
         return next((one for one in conditions if one["type"] == wanted), {})
 
-    def calls(self) -> list[dict[str, Any]]:
-        """Every call's record, in the order of their ends."""
+    def calls(self, since: float = 0.0) -> list[dict[str, Any]]:
+        """Every call's record, in the order of their ends; ``since`` (``time.time()``): of those that ended
+        then or later. Records are written late: a count of those before cuts off what came between.
+        """
         files = sorted((self.state / "calls").glob("*.jsonl"))
         found = [orjson.loads(line) for path in files for line in path.read_bytes().splitlines()]
-        return sorted(found, key=lambda one: (one["at"], one["call"]))
+        made = [one for one in found if datetime.fromisoformat(one["at"]).timestamp() >= since]
+        return sorted(made, key=lambda one: (one["at"], one["call"]))
 
     def processes(self) -> list[str]:
         """Every process that belongs to this house: its controller, bridges and sandboxes."""
