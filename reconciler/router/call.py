@@ -177,8 +177,10 @@ def about_a_job(
 def _delivered(
     contract: Contract, given: dict[str, Any], wanted: Mapping[str, str]
 ) -> Generator[Step, Any, Refused | None]:
-    """The files of a job's result, each to the path that was asked for at its submit; why not, or None."""
-    refusal: Refusal | None = yield Look({}, wanted, contract.spec.limits.max_file_bytes)
+    """The files of a job's result, each to the path that was asked for at its submit; why not, or None. Who
+    asks twice at once, or again after a death in between, finds them there.
+    """
+    refusal: Refusal | None = yield Look({}, wanted, contract.spec.limits.max_file_bytes, again=True)
     if refusal is not None:
         return _own(contract, refusal)
     handed = yield HandOver(staged=True)

@@ -72,26 +72,26 @@ def read(scope: Sequence[ScopeFolder], text: str, max_bytes: int) -> Opened:
     return Opened(descriptor, parts[-1], _TYPES.guess_type(parts[-1])[0] or "application/octet-stream")
 
 
-def spot(scope: Sequence[ScopeFolder], text: str) -> Spot:
-    """Find the place of an output file; raises Denied. Its folder exists; the file does not, unless the
-    folder is granted ``write`` and it is a plain one.
+def spot(scope: Sequence[ScopeFolder], text: str, *, again: bool = False) -> Spot:
+    """Find the place of an output file; raises Denied. Its folder exists; the file does not, unless it is a
+    plain one and the folder is granted ``write``, or it may have been put there before (``again``).
     """
     folder, parts = scopes.within(scope, text)
     if folder.access == "read":
         raise Denied(Denial.REFUSED, "the folder is granted for reading")
     root = scopes.open_root(scope, folder)
     try:
-        return spot_beneath(root, parts, overwrite=folder.access == "write")
+        return spot_beneath(root, parts, overwrite=folder.access == "write", again=again)
     finally:
         os.close(root)
 
 
-def spot_beneath(root: int, parts: Sequence[str], *, overwrite: bool = False) -> Spot:
+def spot_beneath(root: int, parts: Sequence[str], *, overwrite: bool = False, again: bool = False) -> Spot:
     """The place of an output file by plain names below an open folder; raises Denied."""
     if any(part.startswith(".") for part in parts) or _OBEYED.fullmatch(parts[-1].casefold()):
         raise Denied(Denial.REFUSED, "a hidden or instruction file is never written")
     parent = beneath.open_beneath(root, "/".join(parts[:-1]) or ".", beneath.FOLDER)
-    found = Spot(parent, parts[-1], overwrite)
+    found = Spot(parent, parts[-1], overwrite, again)
     try:
         beneath.need_real(parent)
         outputs.need_free(found)
@@ -154,12 +154,32 @@ def hand_out(  # noqa: PLR0913 - each is needed, and named
         try:
             copied = _copy(source, output.descriptor, max_bytes, wanted)
             settled(output.descriptor)
-            outputs.finish(output, place, blob)
+            try:
+                outputs.finish(output, place, blob)
+            except Denied:
+                if not (place.again and _is_there(place, copied)):
+                    raise
         finally:
             outputs.close(output, place)
         return copied
     finally:
         os.close(source)
+
+
+def _is_there(place: Spot, copied: Copied) -> bool:
+    """Whether a plain file of the very bytes that were copied lies in their place."""
+    try:
+        there = os.open(place.name, _READ | os.O_NOFOLLOW, dir_fd=place.folder)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(there)
+        is_as_large = stat.S_ISREG(found.st_mode) and found.st_size == copied.size
+        return is_as_large and digest(Blob(there, copied.size)) == copied.sha256
+    except OSError:
+        return False
+    finally:
+        os.close(there)
 
 
 def _need_plain(descriptor: int, max_bytes: int) -> None:

@@ -76,7 +76,7 @@ class HandOff:
             for path in paths:
                 opened.append(files.read(self._scope, path, self._look.max_bytes))
         for name, path in self._look.outputs.items():
-            spot = files.spot(self._scope, path)
+            spot = files.spot(self._scope, path, again=self._look.again)
             self._spots[name] = (spot, f"{self._call}-o{len(self._spots)}{_suffix(spot.name)}")
 
     def hashes(self) -> tuple[tuple[str, int, str], ...]:

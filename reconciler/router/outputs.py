@@ -31,11 +31,14 @@ _STALE_S = 60  # between making a file and locking it lies far less
 
 @dataclass(slots=True)
 class Spot:
-    """Where an output file goes: the open parent folder and the name in it."""
+    """Where an output file goes: the open parent folder and the name in it. ``again``: it may have been put
+    there before; a plain file of the same bytes is it.
+    """
 
     folder: int
     name: str
     overwrite: bool
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -98,7 +101,7 @@ def need_free(place: Spot) -> None:
         return
     except OSError as error:
         raise Denied(Denial.REFUSED, f"the place cannot be looked at: {short(error)}") from None
-    if not place.overwrite or not stat.S_ISREG(found.st_mode):
+    if not ((place.overwrite or place.again) and stat.S_ISREG(found.st_mode)):
         raise Denied(Denial.REFUSED, "something is there already")
 
 

@@ -17,12 +17,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """See that each input is a readable file of the scope, and that each output may be made. Reply: None."""
+    """See that each input is a readable file of the scope, and that each output may be made. Reply: None.
+    ``again``: an output may have been put in its place before, and nobody heard of it.
+    """
 
     inputs: Files
     outputs: Mapping[str, str]
     max_bytes: int
     lists: frozenset[str] = frozenset()  # inputs that are lists of files
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

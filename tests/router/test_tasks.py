@@ -1,9 +1,11 @@
 """The tasks extension on the wire: who is answered with a task, what each method says, what abuse meets."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,6 +14,7 @@ import pytest
 from reconciler.model.calls import Refusal
 from reconciler.model.effects import Intent
 from reconciler.model.jobs import JobSeen, What
+from reconciler.model.routes import ScopeFolder
 from reconciler.router import connection, tasks
 from reconciler.router.mcp import AskTask, Call, Face
 from tests.router import stage
@@ -41,6 +44,8 @@ class Films:
         self.refusal: Refusal | None = None
         self.is_silent = False
         self.waiting: list[Heard] = []
+        self.folders: tuple[int, ...] = ()  # for files, in and out
+        self.film = b""  # what its file holds
 
     def stands(self, state: Any, **more: Any) -> None:
         self.job = replace(self.job, state=state, **more)
@@ -53,6 +58,10 @@ class Films:
 
     def ask(self, what: What, intent: Intent, heard: Heard) -> None:
         self.asked.append(what)
+        for laid in intent.handed.values() if what == "files" else ():
+            new = os.open(laid["blob"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self.folders[1])
+            os.write(new, self.film)
+            os.close(new)
         self._say(self.job, heard)
 
     def find(self, handle: str, agent: str, heard: Heard) -> None:
@@ -60,12 +69,15 @@ class Films:
         self._say(known.get(handle, Refusal("refused", "no such job")), heard)
 
     def staging(self) -> tuple[int, int]:
-        raise FileNotFoundError
+        into, out = self.folders
+        return into, out
 
 
 @asynccontextmanager
-async def filming(films: Films, **changes: Any) -> AsyncIterator[tuple[Set, Agent]]:
-    routes = stage.routes(stage.route(film(), **changes), stage.route(stage.echo()))
+async def filming(
+    films: Films, scope: tuple[ScopeFolder, ...] = (), **changes: Any
+) -> AsyncIterator[tuple[Set, Agent]]:
+    routes = stage.routes(stage.route(film(), **changes), stage.route(stage.echo()), scope=scope)
     async with stage_set(FakeLane(stage.echoing), routes) as play, play.agent() as agent:
         play.router.keep_jobs(films)
         yield play, agent
@@ -189,6 +201,37 @@ def test_what_is_done_and_cannot_be_given_names_the_tool_that_will_give_it() -> 
             assert task["status"] == "completed"
             words = task["result"]["content"][0]["text"]
             assert f"the job is done; film_make_result with the job {MINE} gives its result later" in words
+
+    run(test)
+
+
+def test_a_file_that_is_asked_for_twice_at_once_or_after_a_death_is_put_in_place_once(tmp_path: Path) -> None:
+    """Nobody is ever told that it is there: as if each time the controller had died just before."""
+    for name in ("work", "in", "out"):
+        (tmp_path / name).mkdir()
+    made = tmp_path / "work" / "f.mp4"
+
+    async def test() -> None:
+        films = Films()
+        films.film = b"a film"
+        films.folders = tuple(os.open(tmp_path / one, os.O_RDONLY) for one in ("in", "out"))
+        films.stands("succeeded", structured=b'{"url":"f"}', files={"output": "f.mp4"})
+        scope = (ScopeFolder(str(tmp_path / "work"), "create"),)
+        try:
+            async with filming(films, scope) as (_, agent):
+                agent.send(*(method("get", ident=n) for n in range(8)))
+                found = [(await agent.message())["result"]["result"] for _ in range(8)]
+                assert [one.get("isError") for one in found] == [None] * 8
+                assert made.read_bytes() == b"a film"
+                made.write_bytes(b"a cat!")  # as long, and not it
+                assert (await told(agent, method("get")))["result"]["isError"]
+                made.unlink()
+                made.symlink_to("elsewhere")
+                assert (await told(agent, method("get")))["result"]["isError"]
+                assert not (tmp_path / "work" / "elsewhere").exists()
+        finally:
+            for one in films.folders:
+                os.close(one)
 
     run(test)
 
