@@ -338,11 +338,9 @@ def _of_tasks(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
 
 
 def _call_modern(face: Face, request: Request, meta: Mapping[str, Any]) -> Action:
-    """A call. Whether it becomes a task is the server's to say: that of a job does, for who knows of tasks;
-    any other is answered at its end, whatever it asks for.
+    """A call. Whether it becomes a task is the server's to say: that of a job does, for who knows of tasks.
+    A ``task`` of the params, by which older clients asked, is to be ignored.
     """
-    if "task" in request.params and (refusal := _without_tasks(request, meta)) is not None:
-        return refusal
     made = _call(face, request, meta.get("progressToken"), modern=True)
     if type(made) is Call and made.offer.tool.name in face.tasks and _has_tasks(meta):
         made.task = "create"

@@ -183,8 +183,8 @@ ROWS: tuple[Row, ...] = (
     row("tasks without the extension", ask("tasks/get", params={"_meta": MODERN, "taskId": "x"}),
         (1, -32021)),
     row("tasks that are not offered", ask("tasks/get", params={"_meta": TASKS, "taskId": "x"}), (1, METHOD)),
-    row("a call that must be a task", call(SAID, meta=MODERN, task={}), (1, -32021)),
-    row("a call that may be a task", call(SAID, meta=TASKS, task={"ttl": 1}), (1, RESULT)),
+    row("a call that asks for a task, undeclared", call(SAID, meta=MODERN, task={}), (1, RESULT)),
+    row("a call that asks for a task", call(SAID, meta=TASKS, task={"ttl": 1}), (1, RESULT)),
     row("a legacy call with a task", call(SAID, task={"ttl": 1}), (1, RESULT)),
     # calls
     row("a call", call(SAID), (1, RESULT)),

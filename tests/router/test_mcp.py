@@ -118,11 +118,15 @@ def test_an_unsupported_version_is_told_what_is_supported() -> None:
 
 
 def test_a_task_needs_the_extension_declared_in_that_request() -> None:
-    error = answered("tools/call", MODERN, name="ocr_extract", arguments={}, task={})["error"]
+    error = answered("tasks/get", MODERN, taskId="x")["error"]
     assert error["code"] == -32021
     assert error["data"] == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
-    declared = {VERSION: mcp.MODERN, CAPABILITIES: {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
-    assert isinstance(ask("tools/call", declared, name="ocr_extract", arguments={}, task={}), Call)
+
+
+def test_a_task_that_a_call_asks_for_as_older_clients_did_is_ignored() -> None:
+    made = ask("tools/call", MODERN, name="ocr_extract", arguments={}, task={"ttl": 1})
+    assert isinstance(made, Call)
+    assert made.task == ""
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])

@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reconciler.model.calls import Refusal
 from reconciler.model.effects import Intent
@@ -325,7 +327,7 @@ ABUSE = (
     ("an id twice", method("get") + method("get"), (1, RESULT), (1, RESULT)),
     ("a submit without arguments", call(..., "film_make_submit", TASKS), (1, RESULT)),
     ("a submit that asks for a task undeclared", call({"text": "x"}, "film_make_submit", MODERN, task={}),
-     (1, MISSING)),
+     (1, RESULT)),
     ("a submit that asks for a task", call({"text": "x"}, "film_make_submit", TASKS, task=5), (1, RESULT)),
     ("listening to tasks undeclared", line_of("subscriptions/listen",
      params={"_meta": MODERN, "notifications": {"taskIds": [MINE]}}), (1, MISSING)),
@@ -441,6 +443,41 @@ def test_a_request_is_about_a_job_only_once_its_form_is_right() -> None:
     assert ask("tasks/get", TASKS, at, taskId=MINE) == AskTask(7, "get", MINE, "")
     finding = tasks.Finding(lambda: 0.0, AskTask(7, "get", MINE, ""), lambda *_: None)
     assert not finding.is_late()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+EXTENSIONS = JSON | st.dictionaries(st.sampled_from([NAME, "x"]), JSON, max_size=2) | st.just({NAME: {}})
+
+
+@given(
+    method=st.sampled_from(["tasks/get", "tasks/update", "tasks/cancel"]),
+    version=st.sampled_from([MODERN[VERSION]] * 5 + ["2027-01-01", 5, None]),
+    capabilities=JSON | st.builds(lambda one: {"extensions": one}, EXTENSIONS),
+    handle=JSON | st.just(MINE),
+    responses=JSON,
+)
+@settings(max_examples=300, deadline=None)
+def test_only_a_whole_request_reaches_a_job(
+    method: str, version: Any, capabilities: Any, handle: Any, responses: Any
+) -> None:
+    meta = {VERSION: version, CAPABILITIES: capabilities}
+    got = ask(method, meta, FILM_FACE, taskId=handle, inputResponses=responses)
+    is_ours = version == MODERN[VERSION] and type(capabilities) is dict
+    extensions = capabilities.get("extensions") if is_ours else None
+    has_tasks = type(extensions) is dict and type(extensions.get(NAME)) is dict
+    is_right = handle == MINE and (method != "tasks/update" or type(responses) is dict)
+    assert isinstance(got, AskTask) is (has_tasks and is_right)
+    if isinstance(got, bytes):
+        code = orjson.loads(got)["error"]["code"]
+        wanted = PARAMS if has_tasks else MISSING
+        assert code == wanted if is_ours else code in (PARAMS, -32022)
+
+
+FILM_FACE = Face("film", "1", [stage.route(film())])
 
 
 def test_an_answer_that_comes_after_the_connection_has_closed_is_nobodys() -> None:
