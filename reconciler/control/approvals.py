@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import orjson
 
-from reconciler.control.atomic import write
+from reconciler.control.atomic import reach, write
 
 State = Literal["waiting", "approved", "denied", "expired", "used"]
 FOLDER = "approvals"
@@ -62,12 +62,12 @@ class Approvals:
         self._sweep()
         return sorted(self._all.values(), key=lambda one: -one.at)
 
-    def consent(self, mark: str) -> Approval | None:
+    async def consent(self, mark: str) -> Approval | None:
         """A yes for these bytes that nobody used, used up by this; None: there is none."""
         self._sweep()
         for one in self._all.values():
             if one.mark == mark and one.state == "approved":
-                return self._put(replace(one, state="used"))
+                return await self.kept(self._put(replace(one, state="used")))
         return None
 
     async def asked(
@@ -97,11 +97,14 @@ class Approvals:
         self._sweep()
         found = self._all.get(one.id, replace(one, state="expired"))
         if found.state == "approved" and still():
-            return self._put(replace(found, state="used"))
+            used = await self.kept(self._put(replace(found, state="used")))
+            return used if still() else replace(used, state="expired")
         return replace(found, state="denied") if found.state == "used" else found
 
     def answer(self, number: str, by: str, *, agreed: bool) -> Approval:
-        """A person's answer, once; raises Refused, and OSError where it cannot be written down."""
+        """A person's answer, once; raises Refused, and OSError where it cannot be written down. Whoever tells
+        of it awaits ``kept`` first.
+        """
         self._sweep()
         found = self._meant(number)
         if found.state != "waiting":
@@ -145,9 +148,14 @@ class Approvals:
             raise OSError(f"{_MOST} questions wait for a person already")
         return self._put(Approval(secrets.token_hex(6), mark, self._now(), until, about=about))
 
+    async def kept(self, one: Approval) -> Approval:
+        """The same, once its file has reached the disk; raises OSError. The loop does not wait for it."""
+        await asyncio.to_thread(reach, self._folder / f"{one.id}.json")
+        return one
+
     def _put(self, one: Approval) -> Approval:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write(self._folder / f"{one.id}.json", orjson.dumps(one.as_json()) + b"\n")
+        write(self._folder / f"{one.id}.json", orjson.dumps(one.as_json()) + b"\n", durable=False)
         self._all[one.id] = one
         return one
 

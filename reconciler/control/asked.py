@@ -21,7 +21,8 @@ def table(policing: Policing) -> Mapping[str, Method]:
         """A person's answer: ``id``, ``agreed``. It is written down before this answers."""
         number, agreed = str(params.get("id") or ""), params.get("agreed") is True
         try:
-            return policing.approvals.answer(number, _who(caller), agreed=agreed).as_json()
+            told = policing.approvals.answer(number, _who(caller), agreed=agreed)
+            return (await policing.approvals.kept(told)).as_json()
         except (approvals.Refused, OSError) as fault:
             raise Refused(str(fault)) from None
 

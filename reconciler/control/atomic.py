@@ -58,6 +58,18 @@ def remove(path: Path) -> None:
     settle(path.parent)
 
 
+def reach(path: Path) -> None:
+    """Wait until a file that was written without waiting has reached the disk, with its name: for a thread.
+    Raises OSError.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    settle(path.parent)
+
+
 def sweep(folder: Path) -> None:
     """Remove the temporary files that a killed writer left in ``folder``; only for its one writer."""
     with suppress(FileNotFoundError):

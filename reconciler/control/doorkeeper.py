@@ -131,6 +131,7 @@ class Doorkeeper:
         """
         session = self._sessions.open(routes, table, opener=opener, above=above)
         try:
+            await asyncio.to_thread(self._sessions.reach_disk, session)
             await self._open_door(session)
         except (OSError, ValueError):
             await self.close(session.id)

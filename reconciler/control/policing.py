@@ -358,8 +358,9 @@ class Policing:
         where they did not agree in time, or it cannot be used any more (``still``).
         """
         mark = mark_of(policy, told)
-        if (given := self.approvals.consent(mark)) is not None:
-            return given.id, self.evidence.decided(policy, told, given)
+        if (given := await self.approvals.consent(mark)) is not None:
+            decision = self.evidence.decided(policy, told, given)
+            return given.id, decision if still() else ""
         until = self._now() + told.ruled.timeout_s
         about = self.evidence.about(policy, told)
         asked = self.approvals.asked(mark, about, until=until, wait_s=wait_s, still=still)

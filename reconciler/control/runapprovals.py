@@ -41,7 +41,7 @@ async def asked(
             found = await book.asked(mark, about, until=until, wait_s=max(1.0, found.until - now()))
             if found.state != "waiting":
                 break
-    return _decided(book, found, mark)
+    return await _decided(book, found, mark)
 
 
 def _known(book: Approvals, mark: str) -> Approval | None:
@@ -55,9 +55,9 @@ def _said_no(book: Approvals, about: Mapping[str, Any]) -> Approval | None:
     return next((one for one in same if one.state == "denied"), None)
 
 
-def _decided(book: Approvals, found: Approval | None, mark: str) -> Decided:
+async def _decided(book: Approvals, found: Approval | None, mark: str) -> Decided:
     if found is not None and found.state == "approved":
-        found = book.consent(mark) or found
+        found = await book.consent(mark) or found
     if found is not None and found.state in ("approved", "used"):
         return Decided("approved", found.by)
     if found is not None and found.state == "denied":

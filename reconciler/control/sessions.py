@@ -126,6 +126,10 @@ class Sessions:
         self._keep(session)
         return session
 
+    def reach_disk(self, session: Session) -> None:
+        """Wait until it is written down for good: for a thread. Raises OSError."""
+        atomic.reach(self._folder / f"{session.id}.json")
+
     def close(self, session_id: str) -> Session | None:
         """Forget a session and its file; None when there is no such session."""
         session = self._open.pop(session_id, None)
@@ -151,7 +155,7 @@ class Sessions:
 
     def _write(self, session: Session) -> None:
         data = orjson.dumps(_as_json(session))
-        atomic.write(self._folder / f"{session.id}.json", data)
+        atomic.write(self._folder / f"{session.id}.json", data, durable=False)
         self._seals.wrote(session.id, len(data))
 
     def standing(self, agent: str, parent: processes.Process) -> Session | None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +79,40 @@ def test_an_agent_that_asks_on_and_on_fills_no_disk(tmp_path: Path, monkeypatch:
         assert len(list((tmp_path / "approvals").iterdir())) == 3
 
     told(story)
+
+
+def test_what_people_say_reaches_the_disk_and_the_loop_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, waited, fsync = threading.get_ident(), [], os.fsync
+
+    def synced(number: int) -> None:
+        waited.append(threading.get_ident())
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", synced)
+
+    async def story() -> None:
+        book = Approvals(tmp_path, lambda: 100.0)
+        asking = asyncio.create_task(book.asked("m", {}, until=900.0, wait_s=30))
+        await asyncio.sleep(0)
+        (one,) = book.listed()
+        await book.kept(book.answer(one.id, "ada", agreed=True))
+        assert len(waited) >= 2  # the file and its name, before the person hears of it
+        assert (await asking).state == "used"
+        book.answer(book.begun("n", {}, 900.0).id, "ada", agreed=True)
+        before = len(waited)
+        assert await book.consent("n") is not None
+        assert len(waited) >= before + 2
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", lambda number: os.close(-1))
+            book.answer(book.begun("o", {}, 900.0).id, "ada", agreed=True)
+            with pytest.raises(OSError, match="Bad file"):
+                await book.consent("o")
+        assert await book.consent("o") is None  # used up: what may have gone is never let go twice
+
+    told(story)
+    assert here not in waited
 
 
 @pytest.mark.parametrize("damage", [{"until": "soon"}, {"at": None}, {"by": 7}, {"about": []}, {"at": True}])
