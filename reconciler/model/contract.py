@@ -16,10 +16,13 @@ from typing import Any, NoReturn
 import jsonschema_rs
 import orjson
 
+from reconciler.model import labour
 from reconciler.model.names import InterfaceRef
 from reconciler.model.nesting import nesting
 from reconciler.model.resources import Interface
 
+_MOST_STEPS = 50_000  # of holding a value to a caller's schema: some 0.1 s
+_TELLING_STEPS = 10_000  # and up to which a fault is told in words, which costs a hundred times as much
 _SHALLOW = 60  # levels; a line on a socket has a few more around them, and may have 64
 NOT_A_FIELD = "is not a field of this tool"  # ends a fault that names what its author made up
 FILE_IN = "handler-file"
@@ -183,11 +186,19 @@ def finder(pattern: str) -> Callable[[str], bool]:
 
 def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:
     """What says of a value where it does not fit a caller's schema, in one sentence, or "". Patterns run in
-    linear time and nothing is fetched; ValueError for a schema that cannot be compiled.
+    linear time and nothing is fetched; ValueError for a schema that cannot be compiled, or that takes too
+    long whatever the value is.
     """
+    if labour.steps(schema, None, _TELLING_STEPS) > _TELLING_STEPS:
+        raise ValueError("its references and branches lead to the same too often")
     compiled = _compiled(schema, "")
 
     def fault(value: object) -> str:
+        taken = labour.steps(schema, value, _MOST_STEPS)
+        if taken > _MOST_STEPS:
+            return "it takes too long to hold it to the schema"
+        if taken > _TELLING_STEPS:
+            return "" if compiled.is_valid(value) else "it does not fit the schema"
         error = next(compiled.iter_errors(value), None)
         return "" if error is None else error.message
 

@@ -171,7 +171,7 @@ def test_what_is_no_session_is_forgotten_and_holds_nothing_up(tmp_path: Path, te
 def test_on_a_full_disk_a_standing_session_serves_and_an_opened_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> bool:
+    def full(*_: object, **how: object) -> bool:
         raise OSError(28, "No space left on device")
 
     book = _book(tmp_path)
