@@ -306,10 +306,19 @@ class LedgerJobs:
         seen = self._live(one)
         if seen.state != "succeeded" or what not in ("result", "files"):
             return seen
-        if not writing.papers.has("results", one.ended.result_ref) and self.now() >= seen.kept_until:
-            return Refusal("refused", "its result is kept no more")
+        return await self._given(seen, one, writing.papers, intent)
+
+    async def _given(self, seen: JobSeen, one: Attempt, papers: Papers, intent: Intent) -> JobSeen | Refusal:
+        """A job that succeeded, with its result; without, where a person found out that it happened."""
+        if not one.ended.result_ref:
+            return seen
         await self._runners.collected(one, intent.session)
-        return await asyncio.to_thread(self._result, seen, one, writing.papers, intent.handed)
+        try:
+            return await asyncio.to_thread(self._result, seen, one, papers, intent.handed)
+        except FileNotFoundError:
+            if self.now() < seen.kept_until:
+                raise
+            return Refusal("refused", "its result is kept no more")
 
     def _result(
         self, seen: JobSeen, one: Attempt, papers: Papers, wanted: Mapping[str, Any]

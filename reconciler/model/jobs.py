@@ -20,8 +20,7 @@ JOB = "job"  # the field that holds a handle
 What = Literal["job", "status", "result", "cancel", "files", "kept"]
 Standing = Literal["working", "succeeded", "failed", "cancelled", "unknown"]
 
-_HANDLE_FORM = "^[0-9a-f]{32}$"
-_HANDLE = {"type": "string", "pattern": _HANDLE_FORM, "maxLength": 32}
+_HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
 _STANDING = {"type": "string", "enum": ["working", "succeeded", "failed", "cancelled", "unknown"]}
 
 
@@ -56,7 +55,7 @@ def companions(submit: str) -> dict[str, str]:
 
 def is_handle(value: object) -> TypeGuard[str]:
     """Whether a value has the form of a handle."""
-    return type(value) is str and len(value) == _HANDLE["maxLength"] and bool(re.match(_HANDLE_FORM, value))
+    return type(value) is str and re.fullmatch("[0-9a-f]{32}", value) is not None
 
 
 def bare(schema: object) -> object:

@@ -9,20 +9,23 @@ are told before there is a task. Who did not declare the extension in a request 
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from reconciler.model.calls import Refusal
 from reconciler.model.jobs import JOB, JobSeen
 from reconciler.router import answers, mcp
-from reconciler.router.steps import Answer, Outcome
+from reconciler.router.steps import Answer, Outcome, Refused
 from reconciler.wire import jsonrpc
 from reconciler.wire.jsonrpc import Id
 
 _FIND_S = 60.0  # a ledger that says nothing for so long is not waited for
 _POLL_S = (1.0, 15.0)  # between two looks at a task, the least and the most…
 _POLL_SHARE = 10  # …and otherwise a tenth of its age: what took long takes longer
+
+
+_DONE = {"resultType": "complete"}
 
 
 class Finding:
@@ -77,29 +80,12 @@ def about(face: mcp.Face, ask: mcp.AskTask, seen: JobSeen | Refusal) -> bytes | 
     return mcp.Call(ask.id, offer, {JOB: ask.handle}, modern=True, trace=ask.trace, task=ask.verb)
 
 
-class Asked(Protocol):
-    """A call that has ended."""
-
-    @property
-    def id(self) -> Id: ...
-
-    @property
-    def modern(self) -> bool: ...
-
-    @property
-    def offer(self) -> mcp.Offer: ...
-
-    @property
-    def task(self) -> str: ...
-
-
-def ended(ask: Asked, outcome: Outcome, seen: JobSeen | None) -> bytes:
+def ended(ask: mcp.Call, outcome: Outcome, seen: JobSeen | None) -> bytes:
     """The line of a call that has ended, as its client may hear it; ``seen`` is the job that it was about."""
-    is_well = isinstance(outcome, Answer)
-    if not ask.task or (ask.task == "create" and not is_well):
+    if not ask.task or (ask.task == "create" and isinstance(outcome, Refused)):
         return _plain(ask, outcome)
     if seen is None:
-        return _error(ask.id, "unavailable" if isinstance(outcome, Answer) else outcome.code)
+        return _error(ask.id, outcome.code if isinstance(outcome, Refused) else "unavailable")
     if ask.task == "create":
         return jsonrpc.result(ask.id, _told(seen, "working") | {"resultType": "task"})
     if ask.task == "cancel":
@@ -110,16 +96,13 @@ def ended(ask: Asked, outcome: Outcome, seen: JobSeen | None) -> bytes:
     return jsonrpc.result(ask.id, _told(seen, "completed") | {"result": result})
 
 
-_DONE = {"resultType": "complete"}
-
-
-def _plain(ask: Asked, outcome: Outcome, kept: JobSeen | None = None) -> bytes:
-    """The line of a call of a tool. What was ``kept`` and could not be given is still to be had."""
+def _plain(ask: mcp.Call, outcome: Outcome, kept: JobSeen | None = None) -> bytes:
+    """The line of a call of a tool. What was ``kept`` and could not be given may still be had."""
     if isinstance(outcome, Answer):
         return answers.success(ask, outcome.structured)
     detail = outcome.detail
     if kept is not None and kept.state == "succeeded":
-        detail = f"the job is done; {ask.offer.tool.name} with the job {kept.handle} gives its result later"
+        detail = f"the job is done; ask {ask.offer.tool.name} with the job {kept.handle} for its result"
     return answers.failure(ask, outcome.code, detail)
 
 

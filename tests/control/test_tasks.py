@@ -17,8 +17,11 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
 from reconciler.attempts import retention
+from reconciler.attempts.happenings import Lost, Settled
+from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.machine import DAY_S
 from reconciler.attempts.reconciling import Finished
+from reconciler.attempts.records import State
 from reconciler.model.routes import AgentRoutes
 from tests.control.test_jobs import FILM, Desk, Studio
 from tests.router.stage import FakeLane
@@ -183,6 +186,29 @@ def test_a_task_outlives_its_controller_and_is_its_agents_alone(tmp_path: Path) 
                 assert error.value.error.code == -32602
 
     run(test, 60)
+
+
+def test_what_a_person_found_out_is_told_and_has_no_result(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with cinema(tmp_path, Studio()) as (desk, play), visitor(play, extension=Tasks()) as client:
+            task = await task_of(client, "a fox")
+            while "statusMessage" not in await asked(client.session, "get", task):
+                await asyncio.sleep(0.02)
+            settled = Settled(State.SUCCEEDED, "person:max", "it is on the shelf")
+
+            def settle(ledger: Ledger) -> None:
+                ledger.apply(ledger.listing()[0], desk.at, Lost("nobody knows"))
+                ledger.apply(ledger.listing()[0], desk.at, settled)
+
+            await (await desk.jobs.writing()).run(settle)
+            told = await until_over(client, task)
+            assert (told["status"], told["result"]["isError"]) == ("completed", True)
+            assert f"ask film_make_result with the job {task}" in told["result"]["content"][0]["text"]
+
+    run(test, 60)
+    assert not [one for one in caplog.records if one.exc_info]
 
 
 def test_a_task_is_kept_as_long_as_it_says_and_is_unknown_after(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_task_is_a_job_whose_file_is_put_in_place_when_it_is_asked_for(place: 
     (place.inbox / "task.png").write_text("mine")
     taken = over(place, task, "maid")["result"]
     assert taken["isError"]
-    assert f"media_convert_result with the job {task}" in taken["content"][0]["text"]
+    assert f"ask media_convert_result with the job {task}" in taken["content"][0]["text"]
     (place.inbox / "task.png").unlink()
     told = over(place, task, "maid")
     assert (told["status"], told["result"]["structuredContent"]["width"]) == ("completed", 160)

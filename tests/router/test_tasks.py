@@ -202,7 +202,7 @@ def test_what_is_done_and_cannot_be_given_names_the_tool_that_will_give_it() -> 
             task = await told(agent, method("get"))
             assert task["status"] == "completed"
             words = task["result"]["content"][0]["text"]
-            assert f"the job is done; film_make_result with the job {MINE} gives its result later" in words
+            assert f"the job is done; ask film_make_result with the job {MINE} for its result" in words
 
     run(test)
 
