@@ -41,7 +41,7 @@ from reconciler.router.steps import (
 )
 from reconciler.wire import strict
 
-QUEUE = 64  # calls of one session and interface that may wait for a turn
+QUEUE = 64  # calls of one session and interface that may wait for a turn, or for a word of its jobs
 _DROPPED = "wait_for_previous"  # measured: Gemini CLI adds this argument to every call
 _MAX_LISTED = 20  # models that a refusal names
 _MAX_WORD = 64  # characters of a misspelt name that are compared
@@ -52,9 +52,21 @@ _LEVELS = strict.MAX_DEPTH - 2  # of an answer: what is above it is the message 
 
 
 class Usage:
-    """What one session has used of one interface: calls made, calls running, calls that wait."""
+    """What one session has used of one interface: calls made, calls running, calls that wait, calls about
+    jobs.
+    """
 
-    __slots__ = ("concurrent", "longest", "made", "most", "policed", "running", "timeout_s", "waiting")
+    __slots__ = (
+        "asking",
+        "concurrent",
+        "longest",
+        "made",
+        "most",
+        "policed",
+        "running",
+        "timeout_s",
+        "waiting",
+    )
 
     def __init__(self, route: Route, policed: Policed | None = None) -> None:
         limits = route.contract.spec.limits
@@ -67,6 +79,7 @@ class Usage:
         self.made = 0
         self.running = 0
         self.waiting = 0
+        self.asking = 0
 
     def is_free(self) -> bool:
         """Whether a call may begin at once: within what a session has, and with nobody to wait for or ask."""
@@ -157,7 +170,18 @@ def about_a_job(
     its result are put in place when that is asked for. Begun here, it counts as no call: a client that asks
     after a task does so by itself, and often.
     """
-    contract = route.contract
+    if usage.asking >= QUEUE:
+        return Refused("limit", diagnostic=f"{QUEUE} calls about jobs at once")
+    usage.asking += 1
+    try:
+        return (yield from _asked(route.contract, tool, given, usage))
+    finally:
+        usage.asking -= 1
+
+
+def _asked(
+    contract: Contract, tool: Tool, given: dict[str, Any], usage: Usage
+) -> Generator[Step, Any, Outcome]:
     asked = AskJob(tool.kind, given)  # type: ignore[arg-type]
     if tool.kind == "job" and (tool.files or usage.policed.on):
         handed = yield from _handed(contract, tool, given, usage)

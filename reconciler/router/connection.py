@@ -26,7 +26,7 @@ from reconciler.wire.jsonrpc import Id
 NO_SESSION = 1  # our own JSON-RPC code: the connection belongs to no session; the message says why
 _TURN = 32  # messages of one connection before the others have their turn
 _MAX_LISTENS = 16
-_MAX_FLIGHTS = 256  # under way, before nothing is asked about tasks any more: those requests count nowhere
+_MAX_FINDINGS = 16  # requests about tasks that wait for the ledger: they count as no calls
 _HIGH_WATER = 2**20
 _MAX_REFUSED_LINE = 64 * 1024
 _LONG = 256 * 1024  # bytes of an unfinished line that few agents ever send
@@ -296,8 +296,8 @@ class Connection(asyncio.Protocol):
             self._exchange.watch()
 
     def _ask_task(self, ask: mcp.AskTask) -> None:
-        if len(self.flights) >= _MAX_FLIGHTS:
-            self.send(jsonrpc.error(ask.id, jsonrpc.INTERNAL_ERROR, "too many requests at once"))
+        if sum(type(one) is tasks.Finding for one in self.flights.values()) >= _MAX_FINDINGS:
+            self.send(jsonrpc.error(ask.id, jsonrpc.INTERNAL_ERROR, "too many requests about tasks"))
             return
         self.flights[ask.id] = finding = tasks.Finding(self._exchange.clock, ask, self._found)
         agent = next(iter(self._desks.values())).agent

@@ -12,7 +12,7 @@ from reconciler.model.effects import Begun, Ending, Heard, Intent, Known
 from reconciler.model.jobs import AskJob, JobSeen
 from reconciler.model.resources import Interface
 from reconciler.router import mcp
-from reconciler.router.call import Usage, serve
+from reconciler.router.call import QUEUE, Usage, serve
 from reconciler.router.flight import Exchange, Flight
 from reconciler.router.guest import Guest
 from reconciler.router.parties import Flying
@@ -392,6 +392,23 @@ def test_a_submitted_job_is_its_handle_and_goes_on_being_asked_about_when_its_bi
     with pytest.raises(StopIteration) as end:
         law.send(None)
     assert end.value.value.code == "unavailable"
+
+
+def test_more_calls_about_jobs_at_once_than_a_session_may_make_are_refused() -> None:
+    route = stage.route(film())
+    usage, tool = Usage(route), route.contract.tools["film_make_status"]
+
+    def begun() -> Any:
+        law = serve(route, tool, {"job": "h"}, usage)
+        try:
+            return law.send(None), law
+        except StopIteration as end:
+            return end.value, law
+
+    laws = [begun()[1] for _ in range(QUEUE)]
+    assert begun()[0].code == "limit"
+    laws[0].close()
+    assert isinstance(begun()[0], AskJob)
 
 
 def test_a_result_outside_the_contract_is_not_told() -> None:

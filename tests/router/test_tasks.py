@@ -394,7 +394,7 @@ def test_nobody_asks_after_more_tasks_at_once_than_a_connection_may() -> None:
         films = Films()
         films.is_silent = True
         async with filming(films) as (_, agent):
-            most = connection._MAX_FLIGHTS
+            most = connection._MAX_FINDINGS
             agent.send(*(method("get", ident=n) for n in range(most + 1)))
             assert heard(await agent.line()) == (most, INTERNAL)
             for waits in films.waiting:
