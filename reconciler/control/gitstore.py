@@ -13,6 +13,7 @@ nothing but the same objects.
 
 import hashlib
 import os
+import stat
 import subprocess
 import tempfile
 import threading
@@ -72,6 +73,7 @@ class Reader:
         self._in: IO[bytes] = process.stdin
         self._out: IO[bytes] = process.stdout
         self.algorithm = store.algorithm
+        self._folder = store.folder
         self._sizes = sizes
 
     def read(self, names: Sequence[str]) -> dict[str, Object]:
@@ -79,6 +81,7 @@ class Reader:
         found: dict[str, Object] = {}
         for start in range(0, len(names), _CHUNK):
             some = names[start : start + _CHUNK]
+            _need_plain(f"{self._folder}/{name[:2]}/{name[2:]}" for name in some)
             try:
                 self._in.write("".join(f"{name}\n" for name in some).encode())
                 self._in.flush()
@@ -91,6 +94,7 @@ class Reader:
 
     def sizes(self, names: Sequence[str]) -> dict[str, int]:
         """How many bytes each of these has; one that is not there is left out. Raises ``Unanswered``."""
+        _need_plain(f"{self._folder}/{name[:2]}/{name[2:]}" for name in names)
         asked = "".join(f"{name}\n" for name in names).encode()
         text = self._sizes("cat-file", "--batch-check", asked=asked)
         assert isinstance(text, str)  # noqa: S101 - what `_asked` returns
@@ -253,6 +257,7 @@ def _own(store: Store) -> Iterator[dict[str, str]]:
     """An empty repository whose objects are the store's: the whole environment for git in it."""
     with tempfile.TemporaryDirectory(prefix="handler-git-", ignore_cleanup_errors=True) as folder:
         top = Path(folder)
+        _need_plain(str(path) for name in ("pack", "info") for path in Path(store.folder, name).glob("*"))
         (top / "refs").mkdir()
         (top / "HEAD").write_text("ref: refs/heads/none\n")
         (top / "config").write_text(_CONFIG.format(store.algorithm))
@@ -261,6 +266,15 @@ def _own(store: Store) -> Iterator[dict[str, str]]:
             "GIT_OBJECT_DIRECTORY": store.folder,
             "GIT_SHALLOW_FILE": store.shallow,
         }
+
+
+def _need_plain(paths: Iterable[str]) -> None:
+    """Raise ``Unanswered`` where a file is a pipe or the like: git would wait for who writes into it."""
+    for path in paths:
+        with suppress(OSError):  # most objects are in packs
+            mode = os.stat(path).st_mode  # noqa: PTH116 - of each object that is read
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise Unanswered(f"{path} is no file: a pipe, a socket or a device among git's objects")
 
 
 def _asked(environment: Mapping[str, str], *words: str, asked: bytes = b"") -> str:

@@ -111,7 +111,7 @@ def _ref(repository: Checkout, name: str) -> str:
 def _packed(path: str, name: str, _mtime_ns: int, size_bytes: int, _inode: int) -> str:
     if size_bytes > _MAX_PACKED:
         return ""
-    for line in Path(path).read_bytes().splitlines():
+    for line in checkouts.plain(path, _MAX_PACKED).splitlines():
         if line.endswith(b" " + os.fsencode(name)):
             return line.partition(b" ")[0].decode("ascii", "replace")
     return ""

@@ -263,6 +263,38 @@ def test_a_missing_tree_and_a_spoilt_object_are_said(repo: Repo) -> None:
     assert "is not in this repository" in why(repo.root)
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "tree",
+        "file",
+        "objects/pack/pack-x.idx",
+        "objects/info/alternates",
+        "HEAD",
+        "packed-refs",
+        "config",
+        "shallow",
+    ],
+)
+def test_a_pipe_among_the_files_of_a_repository_holds_up_nothing(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr("reconciler.control.gitstore._READ_S", 5.0)
+    names = {"tree": "HEAD:bindings", "file": "HEAD:bindings/a.toml"}
+    path = (
+        loose(repo.root, repo.git("rev-parse", names[place]))
+        if place in names
+        else repo.root / ".git" / place
+    )
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    words = {"HEAD": "lies in no git repository", "packed-refs": "names no commit", "config": "", "shallow": ""}
+    if place in ("config", "shallow"):
+        assert tree(repo.root).files  # neither is needed
+    else:
+        assert words.get(place, "is no file") in why(repo.root, "v1" if place == "packed-refs" else "HEAD")
+
+
 def test_a_repository_that_is_damaged_or_strange_never_gives_an_empty_tree(repo: Repo) -> None:
     (repo.root / ".git/HEAD").write_text("nonsense\n")
     assert "names no commit" in why(repo.root)
