@@ -1,16 +1,15 @@
 """The lane to a builtin connector: calls go to threads of this room and their answers come back on the loop.
 
-It is what ``model.calls.Lane`` asks for. A few threads answer for all instances, so a call may wait for one;
-a session's own limit of calls at once keeps one agent from taking all of them. A cancelled call's answer goes
-nowhere, and its thread stops at the next piece of its work. While calls run, the instance is held.
+It is what ``model.calls.Lane`` asks for. A few threads answer for each agent (``router.crew``), so a call may
+wait for one of its own agent's. A cancelled call's answer goes nowhere, and its thread stops at the next
+piece of its work. While calls run, the instance is held.
 """
 
 import asyncio
 import functools
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from reconciler.builtin import fs
@@ -18,9 +17,10 @@ from reconciler.builtin.asking import Answerer, Asked, Ended
 from reconciler.model.calls import Refusal, Reply, Result, Sink
 from reconciler.model.names import InstanceName
 from reconciler.router.beneath import Denied, short
+from reconciler.router.crew import Crew
 
 RUNTIME = "builtin"
-_THREADS = 4
+_AT_ONCE = 4
 _LOG = logging.getLogger("handler.builtin")
 _TOOLS: Mapping[str, Answerer] = fs.TOOLS
 _FAULTY = Refusal("unavailable", "a fault of the product's own: the controller's log has it")
@@ -35,9 +35,9 @@ class Holder(Protocol):
 
 
 @functools.cache
-def _threads() -> ThreadPoolExecutor:
+def _threads() -> Crew:
     """Made when the first call comes: most controllers never need them."""
-    return ThreadPoolExecutor(_THREADS, "builtin")
+    return Crew("builtin")
 
 
 class BuiltinLane:
@@ -47,12 +47,15 @@ class BuiltinLane:
     inbox: int = -1  # nothing is handed over: a builtin opens what lies in the scope by itself
     outbox: int = -1
 
-    def __init__(self, name: InstanceName, holder: Holder, most: int = _THREADS) -> None:
-        """``most`` calls are answered at the same time; others wait for their turn, as they came."""
+    def __init__(self, name: InstanceName, holder: Holder, most: int = _AT_ONCE) -> None:
+        """``most`` calls of an agent are answered at the same time; others wait for their turn, as they
+        came.
+        """
         self._name = name
         self._holder = holder
         self._most = most
-        self._running = 0  # threads at work, for calls that were given up too
+        self._running: Counter[str] = Counter()  # by whose they are; also of calls that were given up
+        self._whose: dict[int, str] = {}  # of each that runs or waits
         self._waiting: deque[tuple[int, str, Mapping[str, Any]]] = deque()
         self._next = 1
         self._calls: dict[int, Sink] = {}
@@ -63,20 +66,24 @@ class BuiltinLane:
         self._next += 1
         self._calls[number] = sink
         self.hold()
-        if self._running < self._most:
+        self._whose[number] = whose = self._counted(sink)
+        if self._running[whose] < self._most:
             self._begin(number, tool, arguments)
         else:
             self._waiting.append((number, tool, arguments))
         return number
 
     def _begin(self, number: int, tool: str, arguments: Mapping[str, Any]) -> None:
-        self._running += 1
+        self._running[self._whose[number]] += 1
         sink = self._calls[number]
         asked = Asked(sink.session, sink.scope, lambda: number in self._calls)
-        loop = asyncio.get_running_loop()
-        loop.run_in_executor(_threads(), _guarded, self.answer, (tool, arguments, asked)).add_done_callback(
-            lambda future: self._done(number, future)
-        )
+        told = _threads().submit(sink.caller, _guarded, self.answer, (tool, arguments, asked))
+        future: asyncio.Future[Any] = asyncio.wrap_future(told)
+        future.add_done_callback(lambda done: self._done(number, done))
+
+    def _counted(self, sink: Sink) -> str:
+        """Among whose calls it counts: a folder that hangs holds up the calls of its own agent alone."""
+        return sink.caller
 
     def answer(self, tool: str, arguments: Mapping[str, Any], asked: Asked) -> Reply:
         """What is said to one call. Runs in a thread; raises as an ``Answerer`` does."""
@@ -95,6 +102,7 @@ class BuiltinLane:
         if self._calls.pop(number, None) is None or all(one[0] != number for one in self._waiting):
             return True
         self._waiting = deque(one for one in self._waiting if one[0] != number)
+        del self._whose[number]
         self.release()
         return False
 
@@ -115,10 +123,13 @@ class BuiltinLane:
         self._holder.release(self._name)
 
     def _done(self, number: int, future: "asyncio.Future[Reply]") -> None:
-        self._running -= 1
+        whose = self._whose.pop(number)
+        self._running[whose] -= 1
+        self._running += Counter()  # forgets who has none
         self.release()
-        if self._waiting:
-            self._begin(*self._waiting.popleft())
+        if (waits := next((one for one in self._waiting if self._whose[one[0]] == whose), None)) is not None:
+            self._waiting.remove(waits)
+            self._begin(*waits)
         sink = self._calls.pop(number, None)
         if future.cancelled():  # the loop is closing
             return

@@ -62,6 +62,9 @@ class ShellLane(BuiltinLane):
         self._grounds = grounds
         self._tasks: dict[int, asyncio.Task[Reply]] = {}
 
+    def _counted(self, sink: Sink) -> str:
+        return ""  # processes: the binding's bound is for all agents together
+
     def cancel(self, number: int) -> bool:
         """As of any lane; every process of a call that runs is ended."""
         had_begun = super().cancel(number)
@@ -70,7 +73,7 @@ class ShellLane(BuiltinLane):
         return had_begun
 
     def _begin(self, number: int, tool: str, arguments: Mapping[str, Any]) -> None:
-        self._running += 1
+        self._running[self._whose[number]] += 1
         task = asyncio.get_running_loop().create_task(self._reply(self._calls[number], arguments))
         self._tasks[number] = task
         task.add_done_callback(lambda done: self._over(number, done))

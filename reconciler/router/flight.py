@@ -8,7 +8,6 @@ What has an effect goes on without its agent once it may have been sent: it is `
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import compress
 from typing import Any, assert_never
@@ -21,6 +20,7 @@ from reconciler.model.problems import needed
 from reconciler.model.routes import AgentRoutes, Route, ScopeFolder
 from reconciler.router import answers, mcp, tasks
 from reconciler.router.call import Usage, about_a_job, serve
+from reconciler.router.crew import Crew
 from reconciler.router.entering import LetIn
 from reconciler.router.guard import Guard
 from reconciler.router.handoff import HandOff, is_held, outcome_of
@@ -46,7 +46,6 @@ from reconciler.router.telling import Teller
 
 _LARGE = 64 * 1024  # bytes of a call; as many smaller ones as may wait are no burden
 _MAX_QUEUED = 32 * 2**20  # bytes of the calls of one session and interface that wait
-_THREADS = 4  # for files: reading and hashing keep two cores busy
 Law = Generator[Step, Any, Outcome]
 CANCELLED = "cancelled"  # the record's code for a call that its agent gave up
 _SETTLE_S = 60.0  # a record waits so long for the hashes of its files: a lost file system holds a thread up
@@ -124,7 +123,7 @@ class Exchange:
         self.dispatch = dispatch
         self.now = now
         self.clock = clock
-        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
+        self.threads = Crew("files")
         self.calls = 0
         self.effects: Effects = Unkept()
         self.policed = Policed()
@@ -440,8 +439,8 @@ class Flight:
     def _in_thread(self, work: Callable[..., object], *args: object) -> None:
         self._working = True
         step = self._step
-        threads, loop = self._desk.exchange.threads, asyncio.get_running_loop()
-        future = loop.run_in_executor(threads, outcome_of, work, args)
+        told = self._desk.exchange.threads.submit(self.caller, outcome_of, work, args)
+        future = asyncio.wrap_future(told)
         future.add_done_callback(lambda done: self._worked(step, done))
 
     def _worked(self, step: Step | None, future: "asyncio.Future[object]") -> None:
@@ -489,7 +488,7 @@ class Flight:
             self._held.release()
             self._held = None
         if not self._working and self._handoff is not None:
-            self._desk.exchange.threads.submit(self._handoff.settle)
+            self._desk.exchange.threads.submit(self.caller, self._handoff.settle)
             self._handoff = None
 
     def _need_handoff(self) -> HandOff:

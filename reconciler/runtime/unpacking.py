@@ -34,7 +34,7 @@ def unpack(stream: IO[bytes], root: Path) -> None:
             if written > _MAX_BYTES or number > _MAX_ENTRIES:
                 raise tarfile.TarError("the image is too large")
             _write(archive, entry, at)
-            archive.members.clear()  # which it would keep to the end: a million of them is a gigabyte
+            archive.members.clear()  # type: ignore[attr-defined] # a million of them is a gigabyte
 
 
 def make_folder(root: Path, path: str) -> None:

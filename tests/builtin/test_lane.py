@@ -156,6 +156,34 @@ def test_the_loop_goes_on_while_all_threads_are_taken(monkeypatch: pytest.Monkey
     asyncio.run(run())
 
 
+def test_a_folder_that_hangs_holds_up_the_calls_of_its_own_agent_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = threading.Event()
+
+    def answer(arguments: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+        if arguments:
+            free.wait(60)
+        return {"ok": True}
+
+    answering(monkeypatch, answer)
+
+    async def run() -> None:
+        lane = BuiltinLane(NAME, Holds())
+        held = [Heard() for _ in range(10)]
+        numbers = [lane.send("t", {"path": "hangs"}, heard, 0) for heard in held]
+        other = Heard()
+        other.caller = "maid"
+        lane.send("t", {}, other, 0)
+        assert isinstance(await asyncio.wait_for(other.reply, 30), Result)
+        lane.cancel(numbers.pop())
+        free.set()
+        await asyncio.wait_for(asyncio.gather(*(one.reply for one in held[:-1])), 30)
+        assert (lane._whose, lane._running, len(lane._waiting)) == ({}, {}, 0)
+
+    asyncio.run(run())
+
+
 def test_no_more_run_at_once_than_the_binding_says_and_one_given_up_while_waiting_never_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -288,7 +288,12 @@ def test_a_pipe_among_the_files_of_a_repository_holds_up_nothing(
     )
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    words = {"HEAD": "lies in no git repository", "packed-refs": "names no commit", "config": "", "shallow": ""}
+    words = {
+        "HEAD": "lies in no git repository",
+        "packed-refs": "names no commit",
+        "config": "",
+        "shallow": "",
+    }
     if place in ("config", "shallow"):
         assert tree(repo.root).files  # neither is needed
     else:
