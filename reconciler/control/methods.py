@@ -49,6 +49,7 @@ class Methods:
             "generation": self._controller.table.generation,
             "looks": self._controller.looks,
             "http": self._controller.ears.address,
+            "calls": {one.name: one.calls for one in parts.supervisor.lively() if one.calls},
             "faults": [one.fault for one in (parts.board, parts.journal, parts.looker) if one.fault],
         }
 

@@ -289,7 +289,9 @@ def _ready(document: dict[str, object]) -> dict[str, object]:
 
 
 def _get_instances(settings: usage.Settings, wanted: list[str]) -> int:
-    found = standing.read(settings.config).instances
+    from reconciler.doors import inflight  # noqa: PLC0415 - no other table asks the controller
+
+    found = inflight.instances(settings.config, standing.read(settings.config))
     if wanted:
         found = [one for one in found if one.get("name") in wanted or one.get("binding") in wanted]
         if not found:

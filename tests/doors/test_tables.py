@@ -317,6 +317,16 @@ def test_an_instance_is_told_in_words_for_people(
     assert hidden not in out
 
 
+def test_the_calls_of_instances_are_those_of_this_moment_where_a_controller_answers(world: World) -> None:
+    fakes.write_status(world.state, instances=[{**_INSTANCE, "calls": 0}])
+    assert json.loads(world.handler("get", "instances", "-o", "json").out)[0]["calls"] == 0
+    told = {"calls": {_INSTANCE["name"]: 3}}
+    me = fakes.me()
+    (world.state / "lock").write_text(f"{me['pid']} {me['startTime']}\n")
+    with fakes.served(world.run / "control.sock", {"hello": lambda params: told}):
+        assert json.loads(world.handler("get", "instances", "-o", "json").out)[0]["calls"] == 3
+
+
 def test_a_controller_that_has_not_spoken_yet_is_starting(world: World) -> None:
     me = fakes.me()
     world.state.mkdir()
