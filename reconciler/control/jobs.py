@@ -33,7 +33,7 @@ from reconciler.control.effects import LedgerEffects, attempt_of
 from reconciler.control.staging import Staging
 from reconciler.model.calls import Refusal
 from reconciler.model.effects import CONFLICT, UNKNOWN, Intent
-from reconciler.model.jobs import JOB, JobSeen, Standing, What
+from reconciler.model.jobs import JOB, JobSeen, Standing, What, companions
 from reconciler.model.names import InstanceName
 
 _LOG = logging.getLogger("handler.jobs")
@@ -287,7 +287,8 @@ class LedgerJobs:
 
         def look(ledger: Ledger) -> Attempt | None:
             one = ledger.by_handle(handle, agent)
-            if one is None or one.interface != str(intent.route.interface):
+            asks = companions(one.tool).values() if one is not None else ()
+            if one is None or one.interface != str(intent.route.interface) or intent.tool.name not in asks:
                 return None
             if what == "cancel" and not one.is_over:
                 one = ledger.ask_cancel(one.id, agent, now)

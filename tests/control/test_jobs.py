@@ -28,10 +28,10 @@ pytestmark = pytest.mark.slow
 HANDLE = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
 
 
-def film() -> Contract:
+def film(tool: str = "film_make") -> Contract:
     said = {
         "apiVersion": "handler.interface/v1", "name": "film", "version": 1, "description": "Films.",
-        "operations": {"film_make_submit": {"kind": "job", "effect": "paid"}},
+        "operations": {f"{tool}_submit": {"kind": "job", "effect": "paid"}},
         "errors": {
             "not_ready": "not yet", "cancelled": "it was cancelled", "blocked": "it was blocked",
             "outcome_unknown": "it may have been made",
@@ -40,10 +40,10 @@ def film() -> Contract:
     seen = stage.closed(job=HANDLE, state=stage.TEXT, _progress=stage.NUMBER, _error=stage.TEXT)
     made = stage.closed(job=HANDLE, state=stage.TEXT)
     tools = [
-        stage.tool("film_make_submit", stage.closed(text=stage.TEXT), made),
-        stage.tool("film_make_status", stage.closed(job=HANDLE), seen),
-        stage.tool("film_make_result", stage.closed(job=HANDLE), stage.closed(url=stage.TEXT)),
-        stage.tool("film_make_cancel", stage.closed(job=HANDLE), seen),
+        stage.tool(f"{tool}_submit", stage.closed(text=stage.TEXT), made),
+        stage.tool(f"{tool}_status", stage.closed(job=HANDLE), seen),
+        stage.tool(f"{tool}_result", stage.closed(job=HANDLE), stage.closed(url=stage.TEXT)),
+        stage.tool(f"{tool}_cancel", stage.closed(job=HANDLE), seen),
     ]  # fmt: skip
     return compiled(Interface.model_validate(said), orjson.dumps(tools))
 
@@ -191,6 +191,23 @@ def test_a_job_is_stopped_and_what_cannot_be_drafted_is_never_kept(tmp_path: Pat
         await desk.until(made.handle, "cancelled")
 
     played(tmp_path, studio, play)
+
+
+def test_a_job_answers_to_the_companions_of_its_own_tool_alone(tmp_path: Path) -> None:
+    other = stage.route(film("film_cut"))
+
+    async def play(desk: Desk) -> None:
+        made = await desk.ask("job", text="a dog")
+        for what in ("status", "result", "cancel"):
+            heard: asyncio.Future[JobSeen | Refusal] = asyncio.get_running_loop().create_future()
+            tool = other.contract.tools[f"film_cut_{what}"]
+            intent = Intent("clerk", "s1", other, tool, {"job": made.handle}, (), 60.0)
+            desk.jobs.ask(what, intent, heard.set_result)  # type: ignore[arg-type]
+            refused = await asyncio.wait_for(heard, 30)
+            assert isinstance(refused, Refusal)
+            assert refused.code == "refused"
+
+    played(tmp_path, Studio(), play)
 
 
 def test_a_job_outlives_its_controller(tmp_path: Path) -> None:
