@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.conformance import cases
+from reconciler.model import labour
 from tests.catalog.calling import Call, Given, failure, outcome
 from tests.catalog.loading import CONNECTORS, modules
 from tests.kit import engineside, gateside
@@ -57,6 +58,16 @@ def test_a_server_keeps_every_case_however_it_is_told_of_a_schema(
 
 def test_what_two_connectors_share_is_the_same_to_the_byte() -> None:
     assert len({path.read_bytes() for path in CONNECTORS.glob("llm-*/completing.py")}) == 1
+    own = Path(labour.__file__).read_bytes()
+    assert {path.read_bytes() for path in CONNECTORS.glob("llm-*/labour.py")} == {own}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf"])
+def test_a_schema_that_would_take_for_ever_is_refused(server: Served, keyword: str) -> None:
+    levels = {f"l{n}": {keyword: [{"$ref": f"#/$defs/l{n + 1}"}] * 2} for n in range(50)}
+    schema = {"$ref": "#/$defs/l0", "$defs": {**levels, "l50": {"type": "integer"}}}
+    assert failure(lambda: ask(schema=json.dumps(schema)))[0] == "unsupported_schema"
+    assert not server.asked
 
 
 def test_what_is_sent_is_the_whole_of_the_call_and_the_key_stands_in_its_header_alone(server: Served) -> None:

@@ -14,8 +14,10 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
+import labour
 from handler_connector import Failure
 
 USUAL_TOKENS = 2048  # where the caller says nothing, as the interface has it
@@ -30,6 +32,7 @@ _MAGIC = (
 _MOST_TEXT = 1_000_000  # characters that llm/v1 lets an answer hold
 _MOST_ITEMS = 100_000  # of an array in it
 _MOST_FAULT = 500
+_MOST_STEPS, _TELLING_STEPS = 50_000, 10_000  # of judging a value, and up to which a fault is told in words
 _EXACT = 20  # digits, or a sign and digits, of the largest integer of 64 bits
 
 Message = dict[str, Any]
@@ -58,7 +61,7 @@ def complete(arguments: Mapping[str, Any], ask: Ask, *, window: int, sees: bool)
     turns = [ask(messages, schema, most)]
     if schema is None:
         return _answer(turns, {"text": turns[0].text[:_MOST_TEXT], "valid": True}, began)
-    check = _check(schema)
+    check = partial(_fault, _check(schema), schema)
     value, fault = _value(turns[0].text, check)
     if fault:
         again = f"That answer does not fit: {fault}. Answer with JSON that fits the schema, and nothing else."
@@ -112,6 +115,8 @@ def _schema(text: str) -> dict[str, Any]:
         raise Failure("unsupported_schema", "it is not JSON") from None
     if not isinstance(schema, dict):
         raise Failure("unsupported_schema", "it is no object of keywords")
+    if labour.steps(schema, None, _TELLING_STEPS) > _TELLING_STEPS:
+        raise Failure("unsupported_schema", "its references and branches lead to the same too often")
     _check(schema)
     return schema
 
@@ -146,12 +151,21 @@ def _value(text: str, check: Any) -> tuple[Any, str]:
             fenced[1] if fenced else text, parse_float=_number, parse_int=_whole, parse_constant=_no_number
         )
         json.dumps(value, ensure_ascii=False).encode()  # half a character is no text
-        fault = next(check.iter_errors(value), None)
+        fault = check(value)
     except (ValueError, RecursionError):
         return None, "it is not JSON"
-    if fault is not None:
-        return None, fault.message[:_MOST_FAULT]
-    return value, ""
+    return (None, fault[:_MOST_FAULT]) if fault else (value, "")
+
+
+def _fault(check: Any, schema: dict[str, Any], value: object) -> str:
+    """Where a value does not fit, or ""; one that would take for ever to judge fits no schema."""
+    taken = labour.steps(schema, value, _MOST_STEPS)
+    if taken > _MOST_STEPS:
+        return "it takes too long to hold it to the schema"
+    if taken > _TELLING_STEPS:
+        return "" if check.is_valid(value) else "it does not fit the schema"
+    fault = next(check.iter_errors(value), None)
+    return "" if fault is None else fault.message
 
 
 def _number(word: str) -> float:
