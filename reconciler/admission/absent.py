@@ -49,8 +49,6 @@ def absences(resource: Resource[Record]) -> tuple[Absence, ...]:
     """Every such key of one object, in a fixed order; ``()`` for most."""
     found: Iterator[Absence] = iter(())
     match resource.spec:
-        case Interface():
-            found = _of_interface(resource.spec)
         case Connector():
             found = _of_connector(resource)  # type: ignore[arg-type]
         case Binding():
@@ -71,19 +69,25 @@ def jobless(
     interface: Resource[Interface], connector: Resource[Connector], tools: Collection[str] | None
 ) -> tuple[str, ...]:
     """The jobs of a version that nobody would do, by the keys that make them jobs: a connector that is only
-    reached has no process of ours to do one by. Of these of its tools alone; None: all.
+    reached has no process of ours to do one by, and what keeps state for a session ends with it, and a job
+    does not. Of these of its tools alone; None: all.
     """
-    runs = connectors.runtime(connector)
-    if runs not in _ONLY_REACHED:
+    runs, keeps = connectors.runtime(connector), interface.spec.state == "session"
+    if runs not in _ONLY_REACHED and not keeps:
         return ()
+    because = "with the state of a session" if keeps else f"by the runtime {runs}"
     jobs = (
         name for name in interface.spec.operations if tools is None or not _rest_on(name).isdisjoint(tools)
     )
     return tuple(
-        f"operations.{name}.kind by the runtime {runs}"
-        for name in jobs
-        if interface.spec.operations[name].kind == "job"
+        f"operations.{name}.kind {because}" for name in jobs if interface.spec.operations[name].kind == "job"
     )
+
+
+def stateless(interface: Resource[Interface], connector: Resource[Connector]) -> tuple[str, ...]:
+    """The key that asks for state of a session where one process of somebody else's answers them all."""
+    is_shared = connectors.runtime(connector) == "attached" and interface.spec.state == "session"
+    return ("state by the runtime attached",) if is_shared else ()
 
 
 def served_tools(interface: Resource[Interface]) -> tuple[str, ...]:
@@ -135,11 +139,6 @@ def warnings(resource: Resource[Record]) -> Iterator[Problem]:
 def _rest_on(job: str) -> set[str]:
     """The tools that a job takes with it: its own, and what asks about it."""
     return {job, *companions(job).values()}
-
-
-def _of_interface(spec: Interface) -> Iterator[Absence]:
-    if spec.state != "none":
-        yield Absence(("state",), needed=True)
 
 
 def _of_connector(resource: Resource[Connector]) -> Iterator[Absence]:

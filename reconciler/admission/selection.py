@@ -199,7 +199,8 @@ class Selections:
             yield self._not_built(choice, interface.ref, (jobs, ()), self._fewer(choice, interface))
             return
         for resource in rests_on:
-            if words := _needed(self._view, resource):
+            shared = absent.stateless(interface, rests_on[1]) if resource is interface else ()
+            if words := shared or _needed(self._view, resource):
                 others = self._candidates(InterfaceRef.parse(interface.ref.name))
                 yield self._not_built(choice, resource.ref, (words, others))
                 return

@@ -241,8 +241,8 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     leaving.serves = partial(_serves, news, dispatcher)
     news.shadows = shadows = Shadows(place.state, time.time, time.monotonic)
     withdrawn = Withdrawn(dispatcher, shadows)
-    shadows.opening, shadows.instance = withdrawn.open_plain, news.wanted
     sessions = Sessions(place.state / "sessions", now=time.time, token=lambda: secrets.token_hex(6))
+    shadows.opening, shadows.instance, withdrawn.shared = withdrawn.open_plain, news.wanted, sessions.shared
 
     def record(call: CallRecord) -> None:
         journal.call(call)
@@ -273,8 +273,8 @@ def _joined(place: Place, mine: lock.Lock, effects: LedgerEffects) -> tuple[Cont
     )
     news.observed.more = lambda: (*shadows.families(), *effects.families(), *news.truths.families())
     _board(board, news.truths, effects, journal)
-    journal.left = news.observed.left
-    doorkeeper.ended, sessions.revision = (lambda _: controller.session_ended()), lambda: controller.serving
+    journal.left, supervisor.undeclared = news.observed.left, news.own
+    doorkeeper.ended, sessions.revision = (lambda _: controller.session_changed()), lambda: controller.serving
     return controller, news, leaving
 
 
@@ -282,7 +282,7 @@ def _runs(place: Place, news: "_News", jobs: LedgerJobs) -> Runs:
     """Whoever carries out runs of chains."""
 
     def routes(agent: str, session: str) -> AgentRoutes | None:
-        pinned = next((one.routes for one in news.keeper.sessions() if one.id == session), None)
+        pinned = next((one.serving for one in news.keeper.sessions() if one.id == session), None)
         return pinned or news.table().agents.get(agent)
 
     models = ChainModels(news.models, routes)
@@ -453,6 +453,14 @@ class _News:
 
     def recipe(self, name: InstanceName) -> Recipe | None:
         return self.controller.recipe(name) or (self.executor.recipe(name) if self.executor else None)
+
+    def own(self, name: InstanceName) -> Recipe | None:
+        """What serves one open session alone, which its first call declares."""
+        recipe = self.keeper.recipes().get(name)
+        if recipe is None or not recipe.session:
+            return None
+        self.controller.session_changed(recipe)
+        return recipe
 
     def table(self) -> RouteTable:
         return self.controller.table

@@ -227,7 +227,7 @@ class Doorkeeper:
     async def _open_door(self, session: Session) -> None:
         def pin(peer: Peer) -> Pinned | str:
             self._sessions.joined(session.id)
-            return Pinned(session.id, session.routes)
+            return Pinned(session.id, session.serving)
 
         interfaces = tuple(session.routes.routes)
         door = Door(f"s/{session.id}", self.folder(session), pin, interfaces, self._sessions.left)
@@ -249,7 +249,7 @@ class Doorkeeper:
                     f"agent {agent!r} cannot start a session now: `handler describe agent/{agent}` says why"
                 )
             self._sessions.joined(session.id)
-            return Pinned(session.id, session.routes)
+            return Pinned(session.id, session.serving)
 
         def left(session_id: str) -> None:
             if self._sessions.left(session_id) and (session := self._sessions.close(session_id)):

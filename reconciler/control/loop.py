@@ -130,8 +130,7 @@ class Controller:
 
     async def run(self, stop: anyio.Event, listen: Callable[[], Awaitable[asyncio.Server]]) -> None:
         """Serve until ``stop`` is set. The first thing in force is what was admitted last; ``listen``
-        opens the
-        control socket, once there is something to answer with.
+        opens the control socket, once there is something to answer with.
         """
         self.look = await anyio.to_thread.run_sync(self.parts.looker.first)
         self.table = self.parts.retained.load()
@@ -320,14 +319,14 @@ class Controller:
         return told
 
     async def until_settled(self) -> None:
-        """Return when ``settled`` holds, or will not; the words that change on the way are the occasion to
-        look.
-        """
+        """Return when ``settled`` holds, or will not; each word on the way is the occasion to look."""
         while not self.settled() and not self.stuck():
             await self._speaker.said()
 
-    def session_ended(self) -> None:
-        """A session is over: what only it held may be retired."""
+    def session_changed(self, own: Recipe | None = None) -> None:
+        """A session is over: what only it held may be retired. Or a call declares what is its ``own``."""
+        if own is not None:
+            self._recipes[own.name] = own
         self._soon(_WORLD)
 
     def instance_changed(self, seen: InstanceSeen) -> None:

@@ -391,7 +391,7 @@ class Runs:
         session = await self._session(live.head)
         if session != live.head.session:
             await self._put(live, replace(live.head, session=session))
-        routes = next(one.routes for one in self.rooms.keeper.sessions() if one.id == session)
+        routes = next(one.serving for one in self.rooms.keeper.sessions() if one.id == session)
         return Pinned(session, routes)
 
     async def _sleep(self, ask: AskSleep) -> Reply:

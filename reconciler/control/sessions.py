@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import orjson
 from reconciler.control import atomic, processes
 from reconciler.control.seals import Seals
 from reconciler.control.typed import seconds, text, truth, whole
+from reconciler.control.within import RUNTIMES
 from reconciler.model.contract import Contract
 from reconciler.model.names import InstanceName, InterfaceRef
 from reconciler.model.recipes import Recipe
@@ -30,7 +32,7 @@ _QUIET_S = 24 * 3600  # an opened session that nobody called for a day is forgot
 _RETURN_S = 30  # after a restart: how long a standing session waits for its bridges to come back
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Session:
     """One session. ``opener`` is None for one that only ``close`` or a quiet day ends; times are wall
     clock.
@@ -50,6 +52,30 @@ class Session:
     def agent(self) -> str:
         return self.routes.agent
 
+    @cached_property
+    def own(self) -> Mapping[InstanceName, Recipe]:
+        """By the instance that it is pinned to, what serves this session alone: where an interface keeps
+        state for a session, and there is a process to keep it.
+        """
+        return {
+            name: recipe.of_session(self.id)
+            for name, recipe in self.recipes.items()
+            if recipe.state == "session" and recipe.runtime not in RUNTIMES
+        }
+
+    @cached_property
+    def serving(self) -> AgentRoutes:
+        """Its routes as calls take them: to its own instances, where it has any."""
+        if not self.own:
+            return self.routes
+        names = {name: recipe.name for name, recipe in self.own.items()}
+
+        def turned(route: Route) -> Route:
+            to = names.get(route.instance, route.instance)
+            return replace(route, instance=to, others=tuple(map(turned, route.others)))
+
+        return replace(self.routes, routes={name: turned(one) for name, one in self.routes.routes.items()})
+
 
 class Sessions:
     """The book of open sessions, in memory and on disk."""
@@ -64,6 +90,7 @@ class Sessions:
         self._standing: dict[tuple[str, processes.Process], str] = {}
         self._connections: dict[str, int] = {}
         self._quiet_since: dict[str, float] = {}
+        self._shared: dict[InstanceName, InstanceName] = {}
         self._seals: Seals[str] = Seals(lambda session_id: folder / f"{session_id}.json")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -88,8 +115,13 @@ class Sessions:
         return self._open.get(session_id)
 
     def recipes(self) -> dict[InstanceName, Recipe]:
-        """Every recipe that some open session is pinned to."""
-        return {name: recipe for session in self._open.values() for name, recipe in session.recipes.items()}
+        """Every recipe that some open session is pinned to, or has for itself."""
+        found = {name: recipe for session in self._open.values() for name, recipe in session.recipes.items()}
+        return found | {one.name: one for session in self._open.values() for one in session.own.values()}
+
+    def shared(self, name: InstanceName) -> InstanceName:
+        """The instance that one of a session alone is made like; any other is itself."""
+        return self._shared.get(name, name)
 
     def open(
         self,
@@ -137,6 +169,8 @@ class Sessions:
             return None
         if session.standing and session.opener:
             self._standing.pop((session.agent, session.opener), None)
+        for own in session.own.values():
+            self._shared.pop(own.name, None)
         self._connections.pop(session_id, None)
         self._quiet_since.pop(session_id, None)
         self._seals.drop(session_id)
@@ -204,6 +238,7 @@ class Sessions:
 
     def _keep(self, session: Session) -> None:
         self._open[session.id] = session
+        self._shared |= {own.name: name for name, own in session.own.items()}
         if session.standing and session.opener:
             self._standing[session.agent, session.opener] = session.id
 

@@ -25,6 +25,7 @@ class Withdrawn:
         self._shadows = shadows
         self._shadowed: dict[str, str] = {}
         self.followed: Callable[[Admission], None] = lambda admission: None  # told first
+        self.shared: Callable[[InstanceName], InstanceName] = lambda name: name  # what one is made like
         self.why: Mapping[str, str] = {}  # by binding; replaced whole, never edited
         self.withheld: Mapping[InstanceName, str] = {}  # likewise, by instance
         self._forms: Mapping[ObjectRef, Resource[Record]] = {}
@@ -60,10 +61,10 @@ class Withdrawn:
 
     def barred(self, instance: InstanceName) -> str:
         """Why an instance serves nobody now, or ""."""
-        return self.why.get(instance.binding) or self.withheld.get(instance) or ""
+        return self.why.get(instance.binding) or self.withheld.get(self.shared(instance)) or ""
 
     def lane(self, instance: InstanceName) -> Lane | None:
-        if instance.binding in self.why or (self.withheld and instance in self.withheld):
+        if instance.binding in self.why or (self.withheld and self.shared(instance) in self.withheld):
             return None
         lane = self._inner.lane(instance)
         if lane is None or self._shadows is None or not self._shadowed:
@@ -83,8 +84,7 @@ class Withdrawn:
 
     def open_plain(self, instance: InstanceName, ready: Callable[[Lane | Refusal], None]) -> None:
         """As ``open_lane``, and nobody overhears."""
-        why = self.why.get(instance.binding) or self.withheld.get(instance)
-        if why is not None:
+        if why := self.barred(instance):
             ready(Refusal("unavailable", why))
         else:
             self._inner.open_lane(instance, ready)

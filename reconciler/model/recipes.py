@@ -8,7 +8,7 @@ the running thing (descriptions, probes, conformance demands, suspend) is not in
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -16,6 +16,7 @@ import rfc8785
 
 from reconciler.model.names import InstanceName
 
+_FOR_EVER_S = 10.0 * 365 * 24 * 3600
 _PLAIN_FROM, _PLAIN_TO = 1e-4, 1e15  # between them no writer of shortest decimals uses an exponent
 
 
@@ -77,13 +78,14 @@ class Recipe:
     profiles: tuple[tuple[str, str], ...] = ()  # id@revision and sha256 hex of its facts, as listed
     folders: tuple[tuple[str, str], ...] = ()  # a setting's key and the folder it names, as written, sorted
     adds: tuple[tuple[str, str], ...] = ()  # the same of folders that files are added to, and not shown
+    session: str = ""  # the one that it serves, where state is kept for each; "": it serves all
 
     def as_json(self) -> dict[str, Any]:
         """The recipe as plain JSON values; the input of its digest, and what a session keeps on disk."""
         value: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS[Recipe]}
         if not self.command:
             del value["command"]  # a recipe without one keeps the name that it always had
-        for name in ("cassette", "image", "socket"):
+        for name in ("cassette", "image", "session", "socket"):
             if not value[name]:
                 del value[name]
         for name in ("adds", "folders", "profiles"):
@@ -116,6 +118,10 @@ class Recipe:
             **{**policy, "programs": tuple(policy["programs"]), "read": tuple(policy["read"])}
         )
         return cls(**known)
+
+    def of_session(self, session: str) -> "Recipe":
+        """The same for one session alone: it runs until that ends, since what it keeps is what it is for."""
+        return replace(self, session=session, idle_stop_s=_FOR_EVER_S)
 
     @property
     def name(self) -> InstanceName:

@@ -89,6 +89,7 @@ class Supervisor:
         self._state = folders.state
         self._log_folder = folders.state / "logs"
         self._units: dict[InstanceName, Running] = {}
+        self.undeclared: Callable[[InstanceName], Recipe | None] = lambda _: None  # declared by a first call
         self._roll = Roll()
         self._pinning: Counter[str] = Counter()
         self._walls: asyncio.Task[Walls] | None = None
@@ -185,6 +186,8 @@ class Supervisor:
 
     async def ready(self, name: InstanceName) -> Endpoint:
         """The running connector, started when needed: one process, however many ask. Raises Unready."""
+        if name not in self._units and (recipe := self.undeclared(name)) is not None:
+            await self.declare(recipe, None)
         unit = self._units.get(name)
         if unit is None:
             raise Unready("UnresolvedReference", f"{name} is not declared")

@@ -49,17 +49,6 @@ FILLED = 'secrets = { key = { env = "K" } }\n'
 # what is written, the object, the key that the condition names; serving without it would be wrong
 NEEDED = [
     (bound(connector_more="[sandbox]\ngpu = true\n"), "connector/c", "sandbox.gpu"),
-    (
-        {
-            **interface(),
-            "interfaces/ocr/v1/interface.toml": build.INTERFACE.format(name="ocr", version=1).replace(
-                "[errors]", 'state = "session"\n[errors]'
-            ),
-        }
-        | bound(),
-        "interface/ocr/v1",
-        "state",
-    ),
 ]
 
 # the same, and what is served without it is right
@@ -94,6 +83,27 @@ def test_without_a_needed_capability_the_object_is_admitted_and_nothing_is_route
     warning = build.only(admission, WARNING[ref.kind.value])
     assert (warning.what, warning.field_path) == (f"'{key}' is not built in this release", key)
     assert warning.mend == "leave it for a later release, or delete it"
+
+
+def keeping(files: build.Files) -> build.Files:
+    """The same files, in which the interface keeps state for a session."""
+    name = "interfaces/ocr/v1/interface.toml"
+    return files | {name: str(files[name]).replace("[errors]", 'state = "session"\n[errors]', 1)}
+
+
+def test_state_of_a_session_is_served_and_not_by_one_process_for_all_nor_to_jobs() -> None:
+    admission = build.judge(keeping(interface()) | bound() | AGENT, lock=("ocr/v1",))
+    assert admission.selections["a"]
+    assert not admission.absent
+    attached = bound(top='runtime = "attached"\nsocket = "/run/app.sock"\n')
+    fileless = interface(tools=[build.tool("ocr_extract") | {"inputSchema": SCHEMAS["status"][0]}])
+    for files, words in (
+        (keeping(fileless) | attached | AGENT, "state by the runtime attached"),
+        (keeping(jobs()) | bound() | AGENT, "operations.ocr_keep_submit.kind with the state of a session"),
+    ):
+        refused = build.only(build.judge(files, lock=("ocr/v1",)), "A223")
+        assert refused.reason == "NotBuilt"
+        assert words in refused.what
 
 
 @pytest.mark.parametrize(("files", "about", "key"), WITHOUT_EFFECT, ids=[row[2] for row in WITHOUT_EFFECT])

@@ -52,6 +52,31 @@ def test_a_session_comes_back_as_it_was(tmp_path: Path) -> None:
     assert route.contract.tools_json == pinned.contract.tools_json
 
 
+def test_where_state_is_kept_each_session_has_an_instance_of_its_own(tmp_path: Path) -> None:
+    kept = replace(recipe("ocr-a"), state="session")
+    there = table(7, routes("clerk", kept), recipes=(kept,))
+    book = _book(tmp_path)
+    first, second = (book.open(there.agents["clerk"], there) for _ in range(2))
+    mine, other = (one.serving.routes["echo"].instance for one in (first, second))
+    assert len({mine, other, kept.name}) == 3
+    assert book.recipes().keys() == {mine, other, kept.name}
+    assert book.recipes()[mine] == replace(
+        kept, session=first.id, idle_stop_s=book.recipes()[mine].idle_stop_s
+    )
+    assert {one.routes.routes["echo"].instance for one in (first, second)} == {
+        kept.name
+    }  # as it was selected
+    assert (book.shared(mine), book.shared(kept.name)) == (kept.name, kept.name)
+    again = _book(tmp_path)
+    assert {one.serving.routes["echo"].instance for one in again.load()} == {mine, other}
+    book.close(first.id)
+    assert book.recipes().keys() == {other, kept.name}
+    assert book.shared(mine) == mine
+    within = replace(kept, runtime="builtin")  # no process: nothing that could be kept apart
+    there = table(7, routes("clerk", within), recipes=(within,))
+    assert _book(tmp_path / "within").open(there.agents["clerk"], there).own == {}
+
+
 @pytest.mark.parametrize("models", [None, (), ("small", "large")])
 def test_the_models_that_a_session_may_ask_for_come_back_and_their_want_in_an_older_file_means_any(
     tmp_path: Path, models: tuple[str, ...] | None

@@ -176,6 +176,9 @@ def test_what_is_withheld_is_one_instance_and_another_of_the_binding_serves_on(t
     assert heard == [Refusal("unavailable", demands[BINDING].words), "a lane"]
     assert (door.lane(new), door.lane(earlier)) == (None, "a lane")
     assert list(door.told) == [str(new)]
+    own = InstanceName("b", "a" * 64)  # of a session alone, and made like what is withheld
+    door.shared = {own: new}.get  # type: ignore[assignment]
+    assert (door.lane(own), door.barred(own)) == (None, demands[BINDING].words)
     proofs.keep(tmp_path, judged.evidence)
     door.follow(judged.admission, (), Withholding(tmp_path, at(1)).look(judged.admission, judged.desired))
     assert door.lane(new) == "a lane"
