@@ -44,6 +44,10 @@ _NAMED = re.compile(r"(?<!:):([a-z_]+)")
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
+_SEALED = """
+SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS shut,
+  has_table_privilege('attempt', 'INSERT') AND has_table_privilege('attempt', 'UPDATE') AS granted
+"""
 _WRONG = (psycopg.Error, UnicodeError)  # what a statement may fail with; half a character is no text
 
 
@@ -95,6 +99,15 @@ class PostgresStore:
         before = time.time()
         found = self.rows("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8 AS now")
         return float(found[0]["now"]) - (before + time.time()) / 2
+
+    def sealed(self) -> str:
+        """See ``Store``: a standby, a role or a database that only reads, tables of another role."""
+        found = self.rows(_SEALED)[0]
+        if found["standby"]:
+            return f"{self.where} is a standby, which only reads"
+        if found["shut"]:
+            return f"{self.where} only lets this role read (default_transaction_read_only)"
+        return "" if found["granted"] else f"{self.where} does not let this role write to its tables"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -42,6 +42,10 @@ class Store(Protocol):
         """Everything inside happens or nothing does; inside another one it is a savepoint."""
         ...
 
+    def sealed(self) -> str:
+        """Why nothing can be written here now, in words, as far as that shows without trying; "": it can."""
+        ...
+
     def rows(self, sql: str, values: Row | None = None) -> list[Row]:
         """What a statement gives; ``:name`` stands for a value."""
         ...
@@ -93,6 +97,12 @@ class SqliteStore:
     def skew_s(self) -> float:
         """See ``Store``: all who share a file share its machine's clock."""
         return 0.0
+
+    def sealed(self) -> str:
+        """See ``Store``: SQLite writes to the file and makes others beside it."""
+        file = Path(self._base.execute("PRAGMA database_list").fetchone()["file"])
+        shut = [one.name for one in (file, file.parent) if not os.access(one, os.W_OK)]
+        return f"{shut[0]} cannot be written to" if shut else ""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

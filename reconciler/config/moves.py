@@ -120,6 +120,8 @@ class ChangeSeen(Document):
     """Folders of the machine that files are added to."""
     cost: SetMoved
     """Effects of the tools, as `paid (ocr/v1 ocr_extract)`: the class, and the version that states it."""
+    copies: SetMoved
+    """Shadows that get copies of its calls, each with the hosts it reaches: `binding/trial (a.test:443)`."""
     agents: list[str]
     """Agents whose next session gets something else."""
     chains: list[str]

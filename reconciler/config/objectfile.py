@@ -123,6 +123,8 @@ class Declared(Document):
     """The connector of a binding."""
     settings: dict[str, bool | int | float | str]
     """The settings of a binding; secrets are never told."""
+    egress: list[str]
+    """The hosts that the connector of a binding may reach: what else a policy rules is not told here."""
     implements: list[str]
     """The interface versions that a connector fulfils."""
 

@@ -73,6 +73,8 @@ class InstanceRow(Document):
     """The same for people."""
     calls: int
     """Calls in flight."""
+    runtime: str
+    """Its connector's; builtin, dialect and cassette are answered in the controller, without a process."""
     walls: dict[str, str]
     """How each wall around it stands."""
 

@@ -17,6 +17,7 @@ from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.problems import Path, key_path
 from reconciler.model.resources import Agent, Binding, Connector, Project, Record
 from reconciler.model.routes import AgentRoutes, RouteTable
+from reconciler.plan import making
 
 _PLACES = 4096  # selections whose place is remembered: each costs 0.1 ms, and all are told again and again
 
@@ -31,6 +32,7 @@ def declared(spec: Record, admission: Admission) -> dict[str, Any]:
         "harness": None,
         "connector": None,
         "settings": {},
+        "egress": (),
         "implements": [],
     }
     match spec:
@@ -45,6 +47,7 @@ def declared(spec: Record, admission: Admission) -> dict[str, Any]:
             told["requires"] = list(spec.requires)
         case Binding():
             told |= {"connector": spec.connector, "settings": dict(spec.settings)}
+            told["egress"] = making.hosts(spec, admission)
             if spec.shadow is not None:
                 told["shadow"] = spec.shadow
         case Connector():

@@ -32,6 +32,7 @@ from reconciler.model.names import Kind, ObjectRef
 
 _LONGEST_WAIT_S = 60.0
 _RETRY_S = 0.2
+_SETTLES_S = 0.5  # so long a run that is resumed may take to find that it still waits
 _APPROVAL = ObjectRef(Kind.APPROVAL, "approval")
 _ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 _MOST_LISTED = 200
@@ -151,8 +152,12 @@ class RunFace:
         return (await self._tried(self._runs.cancel(str(params.get("run") or "")))).as_json()
 
     async def resume(self, params: Mapping[str, Any], caller: Caller) -> Any:
-        """Go on with ``run``, where something stopped it."""
-        return (await self._tried(self._runs.resume(str(params.get("run") or "")))).head.as_json()
+        """Go on with ``run``, where something stopped it; the answer has what it waits for at once."""
+        live = await self._tried(self._runs.resume(str(params.get("run") or "")))
+        until = time.monotonic() + _SETTLES_S
+        while live.head.state == "running" and (left := until - time.monotonic()) > 0:
+            await live.changed(left)
+        return live.head.as_json()
 
     async def listed(self, params: Mapping[str, Any], caller: Caller) -> Any:
         """The newest runs."""

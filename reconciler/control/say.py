@@ -400,6 +400,7 @@ def _seen_json(one: InstanceSeen) -> dict[str, object]:
         "reason": one.reason,
         "message": one.message,
         "calls": one.calls,
+        "runtime": one.runtime,
         "walls": dict(one.walls),
     }
 

@@ -17,6 +17,7 @@ _HELD = ("AwaitingApply", "PruneBlocked", "Flapping")
 _MARKUP = frozenset("\\`*_[]<>|~&#")
 _WORDS = {"True": "ready, by an earlier form", "False": "not ready", "Unknown": "not known"}
 
+_WITHIN = ("builtin", "cassette", "dialect")  # runtimes that have no process, as on the screen
 _ORDER = tuple(_WORDS[truth] for truth in ("False", "Unknown", "True"))
 
 Key = tuple[str, str]
@@ -171,7 +172,7 @@ def _instance(one: Mapping[str, Any]) -> list[str]:
     if phase in ("ready", "idle") and lives:
         phase = "running"  # as the screen says it
     elif phase == "declared" and not lives:
-        phase = "stopped"
+        phase = "in the controller" if one.get("runtime") in _WITHIN else "stopped"
     facts = [one.get("name"), phase, one.get("pid"), one.get("restarts")]
     return ["" if fact is None else str(fact) for fact in facts]
 

@@ -42,12 +42,16 @@ def run(settings: usage.Settings, out: str) -> int:
     config, state, _ = folders.places(settings.config)
     if absent := folders.absent(config, usage.path_shown(config)):
         raise usage.Stopped(absent)
-    path = Path(out or time.strftime("handler-support-%Y%m%d-%H%M%S.tar.gz"))
+    path = Path(out).expanduser().absolute() if out else Path.cwd()
+    if path.is_dir():
+        path /= time.strftime("handler-support-%Y%m%d-%H%M%S.tar.gz")
     parts = dict(_parts(Path(config), Path(state)))
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         raise usage.Stopped(f"{path} is there already: nothing was written") from None
+    except OSError as fault:
+        raise usage.Stopped(f"cannot write {path}: {fault.strerror}; --out names another place") from None
     try:
         with os.fdopen(fd, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
             for name, text in parts.items():

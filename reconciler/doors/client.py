@@ -20,6 +20,10 @@ class Refused(usage.Stopped):
     """The controller understood and refused, or met a fault of its own; the text is its own."""
 
 
+class Late(Refused):
+    """The controller has the question, and did not answer in time."""
+
+
 class Client:
     """The controller of one configuration. A connection is made for each question."""
 
@@ -51,7 +55,7 @@ class Client:
         except lines.Fault as fault:
             raise Refused(str(fault)) from None
         except lines.Late:
-            raise Refused(f"the controller did not answer {method} within {timeout_s:g} s") from None
+            raise Late(f"the controller did not answer {method} within {timeout_s:g} s") from None
         except UnicodeEncodeError:
             raise usage.Usage("a word of the command is no text in UTF-8") from None
         except lines.Lost as fault:

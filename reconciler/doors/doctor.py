@@ -73,31 +73,38 @@ def findings_of(config: Path, *, named: bool = True) -> Iterator[Finding]:
 
 
 def _ledger(config: Path) -> Iterator[Finding]:
-    """Whether the database is reached that the settings name for the ledger."""
+    """Whether what is kept of calls with effects can be written: to the file, or the database that the
+    settings name.
+    """
     ledgers = Ledgers(folders.state(config), config)
-    where = "the ledger"
     try:
         shared = ledgers.shared()
-        if shared is None:
-            return
-        where = shared.where
+        where = shared.where if shared is not None else str(ledgers.file)
         told = ledgers.remembered() or where
-        found = ledgers.read()
-    except UnbegunError:
-        yield Finding("ledger", "stands", f"{where}, empty so far")
-        return
+        try:
+            found = ledgers.read()
+        except UnbegunError:
+            yield Finding("ledger", "stands", f"{where}, empty so far")
+            return
+        if found is None:
+            return  # a file that the first effect makes
+        try:
+            sealed, skew_s = found.store.sealed(), abs(found.store.skew_s())
+        finally:
+            found.close()
     except OSError as fault:
-        yield Finding("ledger", "missing", f"calls with effects are refused: {fault}", "see docs/attempts.md")
-        return
-    skew_s = 0.0
-    if found is not None:
-        skew_s = abs(found.store.skew_s())
-        found.close()
-    if skew_s < SKEW_S:
+        sealed, skew_s = str(fault), 0.0
+    if sealed:
+        yield Finding(
+            "ledger", "missing", f"calls with effects are refused: {sealed}", "see docs/attempts.md"
+        )
+    elif skew_s >= SKEW_S:
+        told = (
+            f"{where}: this machine's clock is {skew_s:.0f} s off, so nothing of other machines is taken over"
+        )
+        yield Finding("ledger", "narrow", told, "set the clocks by NTP")
+    else:
         yield Finding("ledger", "stands" if told == where else "narrow", told)
-        return
-    told = f"{where}: this machine's clock is {skew_s:.0f} s off, so nothing of other machines is taken over"
-    yield Finding("ledger", "narrow", told, "set the clocks by NTP")
 
 
 def _text(findings: list[Finding], paint: columns.Paint) -> str:

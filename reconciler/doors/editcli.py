@@ -172,7 +172,7 @@ def _import(settings: usage.Settings, /, harness: str, path: str, **more: object
 @click.option("--remove", is_flag=True, help="Take everything out again, to the byte.")
 @click.option("--force", is_flag=True, help="Also over entries that a person wrote or changed.")
 @click.option(
-    "--keep", is_flag=True, help="Leave those as they are, and forget them: they are that person's."
+    "--keep", is_flag=True, help="Leave those as they are, now and later: they are that person's."
 )
 @click.pass_obj
 def _render(settings: usage.Settings, /, agent: str, **more: object) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from reconciler.attempts.ledger import Ledger
@@ -135,7 +136,7 @@ def _seen(
     try:
         if ledgers.shared() is not None:
             with suppress(client.NoController):
-                return client.Client(settings.config).ask(method, dict(params))
+                return _asked(settings, ledgers, method, params)
         ledger = ledgers.read()
     except UnbegunError:
         ledger = None
@@ -151,6 +152,21 @@ def _seen(
         ledger.close()
 
 
+def _asked(
+    settings: usage.Settings, ledgers: Ledgers, method: str, params: Mapping[str, object]
+) -> lines.Json:
+    """The controller's answer. Where none comes in time, what it waits for is named: its ledger."""
+    try:
+        return client.Client(settings.config).ask(method, dict(params))
+    except client.Late as late:
+        with suppress(OSError):
+            if (shared := ledgers.shared()) is not None:
+                raise usage.Stopped(
+                    f"{late}: its ledger, {shared.where}, does not answer it ('handler doctor' asks, too)"
+                ) from None
+        raise
+
+
 def _jobs(told: lines.Json) -> list[dict[str, Any]]:
     found = told.get("jobs")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
@@ -164,11 +180,11 @@ def _done(
     settings: usage.Settings, method: str, params: Mapping[str, object], here: Callable[[Ledger], lines.Json]
 ) -> lines.Json:
     """Have the controller do it, or do it here where none runs."""
+    ledgers = Ledgers(Path(folders.places(settings.config)[1]), folders.configuration(settings.config))
     try:
-        return client.Client(settings.config).ask(method, dict(params))
+        return _asked(settings, ledgers, method, params)
     except client.NoController:
         state = kept.state(settings)
-    ledgers = Ledgers(state, folders.configuration(settings.config))
     if not ledgers.exists():
         raise usage.Stopped("there is no job: no effect was ever tried here")
     try:

@@ -315,8 +315,16 @@ def _tell(settings: usage.Settings, scene: _Scene, asked: Asked, plan: Plan) -> 
     if refusals:
         sys.stderr.write(_nothing_done(asked, len({one.path for one in refusals})))
     elif not settings.quiet:
-        sys.stderr.write(_said(asked, changes))
+        sys.stderr.write(_said(asked, changes) + "".join(_kept(scene, plan)))
     return 1 if refusals or (asked.dry and changes) else 0
+
+
+def _kept(scene: _Scene, plan: Plan) -> Iterator[str]:
+    """A line for each file of this project in which something is a person's, by that person's word."""
+    for path, names in sorted(plan.ledger.kept.items()):
+        if Path(path).is_relative_to(scene.project.resolve()):
+            what = f"{', '.join(names)} in {_shown(scene, path)}" if names else _shown(scene, path)
+            yield f"Left as it is, as --keep said once: {columns.shown(what)} (--force writes over it).\n"
 
 
 def _nothing_done(asked: Asked, count: int) -> str:

@@ -53,7 +53,12 @@ def _words(line: tuple[str, ...]) -> int:
 
 
 @click.command("support-bundle")
-@click.option("--out", default="", metavar="FILE", help="Where to (handler-support-TIME.tar.gz).")
+@click.option(
+    "--out",
+    default="",
+    metavar="FILE",
+    help="A file that is not there yet, or a folder (default: handler-support-TIME.tar.gz here).",
+)
 @click.pass_obj
 def _bundle(settings: usage.Settings, out: str) -> int:
     """Put what somebody who helps needs to see into one archive: versions, doctor, problems, status, events.

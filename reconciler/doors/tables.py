@@ -8,13 +8,14 @@ table: 0 everything is ready, 1 something is not, 2 the status cannot be read.
 import json
 import sys
 
-from reconciler.doors import columns, goingruns, shadowed, standing, truthtable, usage
+from reconciler.doors import columns, goingruns, sheet, standing, truthtable, usage
 from reconciler.doors.standing import Standing, Unknown
 from reconciler.model import revisions
 
 _SCREEN = 40  # objects that fit a screen; more ready ones are folded
 _DETAIL = 3  # the column that may be cut on a live screen
 _LOG_LINES = 5  # of the log of a binding that is not ready
+WITHIN = ("builtin", "cassette", "dialect")  # runtimes that have no process
 _SHORT = 7  # digits of a commit that people read
 _STARTING = ("Starting", "CapacityWait")
 _HELP = {
@@ -247,7 +248,9 @@ def _phase(one: dict[str, object]) -> str:
     phase = str(one.get("phase"))
     if phase in ("ready", "idle") and one.get("pid"):
         return "running"
-    return "stopped" if phase == "declared" and not one.get("pid") else phase
+    if phase == "declared" and not one.get("pid"):
+        return "in the controller" if one.get("runtime") in WITHIN else "stopped"
+    return phase
 
 
 def _get(settings: usage.Settings, arguments: list[str]) -> int:
@@ -367,7 +370,7 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
     seen = _seen(settings)
     if seen and not seen.lives:
         head.append(["controller", f"none runs: this is what was so {columns.age(seen.age_s)} ago"])
-    head += _declared(document, settings)
+    head += sheet.rows(document, settings)
     generation, observed = document.get("generation"), document.get("observedGeneration")
     if generation and observed and generation != observed:
         head.append(["in force", f"an earlier form ({str(observed)[:19]}), not the newest"])
@@ -381,35 +384,6 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
     if document.get("kind") == "binding" and instances:
         text += "\n" + _instances(instances, paint)
     return text + _log(document, settings, paint)
-
-
-def _declared(document: dict[str, object], settings: usage.Settings) -> list[list[str]]:
-    """What an object's file says of itself, and what is kept of it: two cells a row."""
-    told = document.get("declared")
-    told = told if isinstance(told, dict) else {}
-    kind, name = str(document.get("kind")), str(document.get("name"))
-    folders = [f"{one.get('path')} ({one.get('access')})" for one in records(told.get("scope"))]
-    values = told.get("settings")
-    values = values if isinstance(values, dict) else {}
-    rows: list[tuple[str, object]] = [
-        ("about", told.get("description")),
-        ("project", told.get("project")),
-        ("requires", ", ".join(map(str, _list_of(told.get("requires"))))),
-        ("implements", ", ".join(map(str, _list_of(told.get("implements"))))),
-        ("scope", ", ".join(folders)),
-        ("harness", told.get("harness")),
-        ("connector", told.get("connector")),
-        ("shadow", shadowed.told(settings.config, name, told.get("shadow"))),
-        ("settings", ", ".join(f"{key} = {json.dumps(values[key], ensure_ascii=False)}" for key in values)),
-    ]
-    if kind == "agent":
-        count = len(standing.sessions(settings.config, agent=name))
-        rows.append(("sessions", f"{count} open" if count else "none is open"))
-    if kind == "binding":
-        written = bool(standing.log_lines(path := standing.log_path(settings.config, name), 1))
-        rows.append(("log", usage.path_shown(path) + ("" if written else " (nothing is written yet)")))
-        rows.append(("jobs", columns.jobs(document.get("jobs"))))
-    return [[word, str(value)] for word, value in rows if value]
 
 
 def _seen(settings: usage.Settings) -> Standing | None:

@@ -163,6 +163,7 @@ def _in_force(case: _Case, settings: usage.Settings) -> Json | None:
         "selected": selected,
         "pid": instance.get("pid"),
         "phase": instance.get("phase"),
+        "runtime": instance.get("runtime"),
         "callers": _callers(binding),
         "conformant": _conformant(binding),
         "suspended": bool(told.get("suspended")),
@@ -327,6 +328,8 @@ def _declared(told: Json) -> Iterator[list[str]]:
 def _state(now: Json) -> str:
     if now["pid"]:
         return f"pid {now['pid']}"
+    if now["runtime"] in tables.WITHIN:
+        return "in the controller"
     return "not running" if now["phase"] in (None, "declared") else str(now["phase"])
 
 

@@ -5,9 +5,9 @@ import time
 from reconciler.doors import columns, standing
 
 _ASKED = {
-    "link": "not probed: `probe.link` of the binding, or `handler probe`",
-    "readiness": "no call was heard of yet",
-    "conformance": "not asked for: `conformance.require` of the binding",
+    "link": "not observed: `handler probe {name}` asks once, `probe.link` of the binding always",
+    "readiness": "not observed: the next call tells, or `handler probe {name}`",
+    "conformance": "not asked for (`conformance.require`): `handler connector check {connector}` tells",
 }
 _NOTHING = {"link": "unknown", "readiness": "unprobed", "conformance": "unproven"}
 
@@ -20,16 +20,23 @@ def conditions(document: dict[str, object], paint: columns.Paint) -> str:
         facts = [one.get("type"), one.get("status"), one.get("reason"), since, one.get("message") or ""]
         rows.append([str(fact) for fact in facts])
     text = columns.table(rows, paint, [["bold"] * 5] + [[""] * 5] * (len(rows) - 1))
+    if document.get("kind") != "binding":
+        return text
+    return f"{text}\n{observations(document, paint)}"
+
+
+def observations(document: dict[str, object], paint: columns.Paint) -> str:
+    """Link, readiness, conformance, a row each operation; where nothing is known it is said how to ask."""
+    name, models = document.get("name"), document.get("models")
     seen = _records(document.get("observations"))
-    return f"{text}\n{observations(seen, document.get('models'), paint)}" if seen else text
-
-
-def observations(seen: list[dict[str, object]], models: object, paint: columns.Paint) -> str:
-    """Link, readiness and conformance, a row each operation; a truth of which nothing is known says so."""
+    declared = document.get("declared")
+    connector = declared.get("connector") if isinstance(declared, dict) else None
     rows = [["TRUTH", "OPERATION", "VALUE", "SEEN", "HOLDS", "BY", "WHAT WAS SEEN"]]
     for kind, nothing in _NOTHING.items():
         found = [one for one in seen if one.get("kind") == kind]
-        rows += [_row(one) for one in found] or [[kind, "*", nothing, "", "", "", _ASKED[kind]]]
+        rows += [_row(one) for one in found] or [
+            [kind, "*", nothing, "", "", "", _ASKED[kind].format(name=name, connector=connector or "NAME")]
+        ]
     text = columns.table(rows, paint, [["bold"] * 7] + [[""] * 7] * (len(rows) - 1))
     if isinstance(models, dict):
         missing = ", ".join(map(str, models.get("missing") or ())) or "none"

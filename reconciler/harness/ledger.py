@@ -44,11 +44,15 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Everything that was written, by absolute path, and the folders that were made for it."""
+    """Everything that was written, by absolute path, and the folders that were made for it.
+
+    ``kept`` is what a person said is theirs: the servers in a file; () where the whole file is.
+    """
 
     shared: Mapping[str, Shared] = field(default_factory=dict)
     whole: Mapping[str, Whole] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def paths(self, user: User) -> list[str]:
         """The files that something was written into for a user."""
@@ -92,6 +96,7 @@ def as_json(ledger: Ledger) -> dict[str, Any]:
             for path, one in ledger.whole.items()
         },
         "folders": list(ledger.folders),
+        "kept": {path: list(names) for path, names in ledger.kept.items()},
     }
 
 
@@ -105,6 +110,7 @@ def from_json(value: Any) -> Ledger:
             path: Whole(str(one["sha256"]), tuple(_users(one["by"]))) for path, one in value["whole"].items()
         },
         folders=tuple(map(str, value["folders"])),
+        kept={path: tuple(map(str, names)) for path, names in value.get("kept", {}).items()},
     )
 
 

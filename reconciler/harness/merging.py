@@ -7,7 +7,7 @@ out. A file that cannot be read is never taken for an empty one.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -73,19 +73,27 @@ def merged(
     return changed, remembered
 
 
-def without_theirs(row: Harness, data: bytes | None, wanted: Entries, ours: Ours) -> tuple[Entries, Ours]:
-    """What is left to write, and of ours, when all that a person wrote or changed is left to that person.
+def without_theirs(
+    row: Harness, data: bytes | None, wanted: Entries, ours: Ours, *, only: Collection[str] | None = None
+) -> tuple[Entries, Ours, tuple[str, ...]]:
+    """What is left to write, and of ours, when what a person wrote or changed is left to that person; and
+    which servers that is: all of them, or ``only`` those.
 
     Raises ValueError as ``merged`` does.
     """
     try:
         merged(row, data, wanted, ours)
     except Theirs as theirs:
-        names = {_folded(name) for name in (*theirs.foreign, *theirs.edited)}
-        left = {name: entry for name, entry in wanted.items() if _folded(name) not in names}
-        mine = {name: entry for name, entry in ours.entries.items() if name not in theirs.edited}
-        return left, replace(ours, entries=mine)
-    return wanted, ours
+        found = [one for one in (*theirs.foreign, *theirs.edited) if only is None or one in only]
+        left = {name: entry for name, entry in wanted.items() if not is_one_of(name, found)}
+        mine = {name: entry for name, entry in ours.entries.items() if name not in found}
+        return left, replace(ours, entries=mine), tuple(found)
+    return wanted, ours, ()
+
+
+def is_one_of(name: str, names: Iterable[str]) -> bool:
+    """Whether some harness takes ``name`` for one of these: case and joints are not told apart by all."""
+    return _folded(name) in {_folded(one) for one in names}
 
 
 def standing(row: Harness, data: bytes) -> dict[str, Any]:
@@ -104,9 +112,8 @@ def _refuse_theirs(there: Entries, wanted: Entries, ours: Ours, foreign: list[st
 
 
 def _alike(wanted: Entries, others: Iterable[str]) -> list[str]:
-    """The other names that some harness takes for one of ours: case and joints are not told apart by all."""
-    folded = {_folded(name) for name in wanted}
-    return [name for name in others if _folded(name) in folded]
+    """The other names that some harness takes for one of ours."""
+    return [name for name in others if is_one_of(name, wanted)]
 
 
 def _folded(name: str) -> str:

@@ -78,27 +78,43 @@ def together(ledger: Ledger, some: Iterable[Wish], found: Mapping[str, bytes | N
 def plan(ledger: Ledger, wish: Wish, found: Mapping[str, bytes | None], way: Way = "refuse") -> Plan:
     """The changes that make a wish true; ``found`` holds the bytes of every file that ``touched`` names.
 
-    What a person wrote or changed is in the ``way``: it is refused, or written over, or kept as it is and
-    forgotten, so that it is that person's from then on.
+    What a person wrote or changed is in the ``way``: it is refused, or written over, or kept as it is: then
+    it is that person's until it is gone, or written over by wish.
     """
     changes: list[Change] = []
     refusals: list[Refusal] = []
-    shared, whole = dict(ledger.shared), dict(ledger.whole)
+    shared, whole, kept = dict(ledger.shared), dict(ledger.whole), dict(ledger.kept)
     for path in touched(ledger, wish):
         try:
+            made: Shared | Whole | None
             if path in ledger.shared or path == wish.file:
-                made: Shared | Whole | None
-                after, made = _shared(ledger.shared.get(path), wish, (path, found[path]), way)
+                left = ledger.kept.get(path, ())
+                after, made, theirs = _shared(ledger.shared.get(path), wish, (path, found[path]), (way, left))
                 _put(shared, path, made)
+                _put(kept, path, theirs or None)
             else:
-                after, made = _whole(ledger.whole.get(path), wish, (path, found[path]), way)
+                left_whole: Way = "keep" if way == "refuse" and path in ledger.kept else way
+                after, made = _whole(ledger.whole.get(path), wish, (path, found[path]), left_whole)
                 _put(whole, path, made)
+                _put(kept, path, () if made is None and after != wish.whole.get(path) else None)
         except _Refused as refused:
             refusals.append(Refusal(path, refused.why, refused.mend))
             continue
         if after != found[path]:
             changes.append(Change(path, found[path], after))
-    return Plan(tuple(changes), replace(ledger, shared=shared, whole=whole), tuple(refusals))
+    made_of = replace(ledger, shared=shared, whole=whole, kept=kept)
+    return Plan(tuple(changes), _without_remains(made_of, wish), tuple(refusals))
+
+
+def _without_remains(ledger: Ledger, wish: Wish) -> Ledger:
+    """Where nothing of anybody is left in a project, nobody has to know whose the rest is."""
+    project = wish.user.project
+    users = {user for one in ledger.shared.values() for user in one.by}
+    users |= {user for held in ledger.whole.values() for user in held.by}
+    if wish.entries or wish.whole or any(user.project == project for user in users):
+        return ledger
+    kept = {path: names for path, names in ledger.kept.items() if not path.startswith(f"{project}/")}
+    return replace(ledger, kept=kept)
 
 
 def touched(ledger: Ledger, wish: Wish) -> list[str]:
@@ -126,7 +142,7 @@ class _Refused(Exception):  # noqa: N818 - a fact about a file
         self.why, self.mend = why, mend
 
 
-def _put(held: dict[str, Any], path: str, made: Shared | Whole | None) -> None:
+def _put(held: dict[str, Any], path: str, made: Shared | Whole | tuple[str, ...] | None) -> None:
     if made is None:
         held.pop(path, None)
     else:
@@ -134,9 +150,10 @@ def _put(held: dict[str, Any], path: str, made: Shared | Whole | None) -> None:
 
 
 def _shared(
-    was: Shared | None, wish: Wish, at: tuple[str, bytes | None], way: Way
-) -> tuple[bytes | None, Shared | None]:
-    path, data = at
+    was: Shared | None, wish: Wish, at: tuple[str, bytes | None], left: tuple[Way, tuple[str, ...]]
+) -> tuple[bytes | None, Shared | None, tuple[str, ...]]:
+    """What becomes of the file, what is remembered of it, and the servers in it that a person keeps."""
+    (path, data), (way, kept) = at, left
     by = dict(was.by) if was else {}
     by.pop(wish.user, None)
     if path == wish.file and wish.entries:
@@ -148,15 +165,19 @@ def _shared(
     row = HARNESSES[wish.user.harness if path == wish.file else was.harness if was else wish.user.harness]
     ours = was.ours if was else Ours()
     try:
-        if way == "keep":
-            union, ours = merging.without_theirs(row, data, union, ours)
+        found: tuple[str, ...] = ()
+        if way != "force":
+            only = None if way == "keep" else kept
+            union, ours, found = merging.without_theirs(row, data, union, ours, only=only)
         after, ours = merging.merged(row, data, union, ours, force=way == "force")
     except Theirs as theirs:
         raise _Refused(_whose(row, theirs), _FORCE) from None
     except ValueError as fault:
         raise _Refused(f"cannot change it: {fault}", "mend the file; nothing was written") from None
     held = Shared(row.word, by, ours) if by and ours.entries else None
-    return after, held
+    wanted = {name for entries in by.values() for name in entries}
+    still = {one for one in kept if was is None or merging.is_one_of(one, wanted)} | {*found}
+    return after, held, tuple(sorted(one for one in still if not merging.is_one_of(one, ours.entries)))
 
 
 def _wanted(entries: Entries, was: Shared | None, *, own: bool) -> Entries:

@@ -79,6 +79,7 @@ class InstanceSeen:
     reason: Reason | None = None  # why it is failed: CrashLoop, StartTimeout, SandboxUnavailable, …
     message: str = ""
     calls: int = 0  # in flight now
+    runtime: str = ""  # builtin, dialect and cassette are answered in the controller: there is no process
     walls: Mapping[str, str] = field(default_factory=dict)  # wall → how it stands
     vanished: bool = False  # its process served, ended without being asked, and none was started since
     killed: bool = False  # it failed, by a signal that nobody here sent

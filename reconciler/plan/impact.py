@@ -7,7 +7,7 @@ never as a value. No words are made here: ``doors.radius`` tells it, ``plan.blas
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Literal
 
@@ -331,14 +331,29 @@ def _binding_reach(side: Side | None, name: InstanceName | None) -> reach.Reach:
     connector = side.admission.in_force.get(ObjectRef(Kind.CONNECTOR, recipe.connector if recipe else ""))
     versions: Collection[str] = getattr(connector.spec, "implements", ()) if connector else ()
     contracts = [one for ref, one in side.admission.contracts.items() if str(ref) in versions]
-    return reach.of_recipe(recipe, contracts)
+    found = reach.of_recipe(recipe, contracts)
+    return replace(found, copies=frozenset(_copies(side, name.binding)))
+
+
+def _copies(side: Side, binding: str) -> Iterator[str]:
+    """The binding that is handed copies of this one's calls, with the hosts that it reaches."""
+    form = side.admission.in_force.get(ObjectRef(Kind.BINDING, binding))
+    shadow = form.spec.shadow if form is not None and isinstance(form.spec, Binding) else None
+    if shadow is None:
+        return
+    hosts = sorted(
+        {host for name, one in side.desired.recipes.items() if name.binding == shadow for host in one.egress}
+    )
+    yield f"binding/{shadow} ({', '.join(hosts) or 'reaches no host'})"
 
 
 def _agent_reach(side: Side | None, routes: AgentRoutes | None) -> reach.Reach:
     if side is None or routes is None:
         return reach.NOTHING
-    recipes = side.desired.recipes
-    return reach.together(reach.of_route(one, recipes.get(one.instance)) for one in routes.every())
+    recipes, every = side.desired.recipes, tuple(routes.every())
+    found = reach.together(reach.of_route(one, recipes.get(one.instance)) for one in every)
+    copies = (copy for one in every if one.suspended is None for copy in _copies(side, one.binding))
+    return replace(found, copies=frozenset(copies))
 
 
 def _shape(route: Route | None) -> tuple[object, ...] | None:

@@ -85,7 +85,7 @@ def base(connector: Resource[Connector], profiles: Sequence[Resource[Profile]] =
         runtime=connectors.runtime(connector) or "",
         entry=connectors.entry(connector),
         environment=hashlib.sha256(lock).hexdigest() if lock is not None else "",
-        egress=tuple(sorted(_reached(connector.spec) | _origins(profiles))),
+        egress=_listed(connector.spec, profiles),
         profiles=spoken(profiles),
         sandbox=SandboxPolicy(
             programs=tuple(sorted(needs.programs)),
@@ -214,6 +214,19 @@ def _formed(binding: Binding, connector: Connector) -> Iterator[tuple[str, place
         value = binding.settings.get(key, setting.default)
         if setting.format is not None and isinstance(value, str):
             yield key, setting.format, value
+
+
+def hosts(binding: Binding, admission: Admission) -> tuple[str, ...]:
+    """The hosts that a binding's instance may reach, by the forms in force; a tape that plays has none."""
+    connector = admission.in_force.get(ObjectRef(Kind.CONNECTOR, binding.connector or ""))
+    if connector is None or (binding.cassette is not None and binding.cassette.mode == "replay"):
+        return ()
+    found = cast("Resource[Connector]", connector)
+    return _egress(_listed(found.spec, profiles_of(admission, found)), binding, found.spec)
+
+
+def _listed(connector: Connector, profiles: Iterable[Resource[Profile]]) -> tuple[str, ...]:
+    return tuple(sorted(_reached(connector) | _origins(profiles)))
 
 
 def _reached(connector: Connector) -> set[str]:

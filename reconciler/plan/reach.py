@@ -20,7 +20,8 @@ _DIGEST = 12  # hex digits of code and environments, as everywhere in the produc
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What is within reach; ``adds`` are folders that get new files. ``secrets`` are fingerprints of
-    references, ``cost`` is ``paid (ocr/v1 ocr_extract)``.
+    references, ``cost`` is ``paid (ocr/v1 ocr_extract)``. ``copies`` are shadows, which get copies of calls,
+    with the hosts that each reaches: ``binding/trial (api.example:443)``.
     """
 
     egress: frozenset[str] = frozenset()
@@ -29,6 +30,7 @@ class Reach:
     read: frozenset[str] = frozenset()
     adds: frozenset[str] = frozenset()
     cost: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()
 
 
 NOTHING = Reach()

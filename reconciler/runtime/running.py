@@ -218,6 +218,7 @@ class Running:
             reason=state.reason,
             message=state.message,
             calls=state.holds,
+            runtime=self.recipe.runtime,
             walls=self._walls,
             vanished=self._vanished and state.phase == "failed",
             killed=state.killed and state.phase == "failed",

@@ -6,7 +6,7 @@ The contract itself is ``test_ledger``'s: `make flows-postgres` holds both engin
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
@@ -273,3 +273,18 @@ def test_a_ledger_is_left_for_another_only_when_nothing_of_ours_is_open_in_it(
     ledgers.open().close()
     assert ledgers.file.is_file()
     assert ledgers.shared() is None
+
+
+def test_a_ledger_that_only_reads_says_so_before_an_effect_is_refused(bench: Bench) -> None:
+    def sealed(url: str) -> str:
+        with closing(PostgresStore(url, lambda: "", only_read=True)) as store:
+            return store.sealed()
+
+    assert bench.ledger().store.sealed() == ""
+    assert "only lets this role read" in sealed(f"{bench.url}%20-cdefault_transaction_read_only%3Don")
+    schema = bench.url.rpartition("%3D")[2]
+    with psycopg.connect(bench.url, autocommit=True) as base:
+        base.execute("CREATE ROLE reader LOGIN")
+        base.execute(f"GRANT USAGE ON SCHEMA {schema} TO reader")
+        base.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO reader")
+    assert "does not let this role write" in sealed(bench.url.replace("//handler@", "//reader@"))

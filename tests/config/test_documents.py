@@ -54,6 +54,7 @@ STATUS = ObjectStatus(
         "harness": None,
         "connector": "c",
         "settings": {"fast": True, "pages": 3},
+        "egress": [],
         "implements": [],
     },
     services=(
@@ -88,6 +89,7 @@ def test_a_status_file_and_the_summary_are_what_their_schemas_say(tmp_path: Path
             "reason": "CrashLoop",
             "message": "",
             "calls": 0,
+            "runtime": "python",
             "walls": {"network": "none"},
         },
     )

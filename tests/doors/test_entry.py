@@ -110,6 +110,7 @@ def test_quick_commands_import_nothing_heavy(world: World, line: list[str]) -> N
                 "shadowed",
                 "standing",
                 "tables",
+                "sheet",
                 "truthtable",
             )
         ),

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from reconciler.attempts.ledger import Ledger
 from reconciler.doors import doctor, machine
 from reconciler.runtime import host, searched
 from reconciler.runtime.limits import Limits
@@ -119,3 +121,19 @@ def test_user_namespaces_that_are_forbidden_are_missing_for_those_who_need_them(
     found = machine.namespaces(tmp_path)
     assert found.state == ("missing" if uid else "unneeded")
     assert mend in found.mend
+
+
+def test_a_ledger_that_cannot_be_written_to_is_missing_and_one_that_can_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, state = tmp_path / "config", tmp_path / "state"
+    config.mkdir()
+    monkeypatch.setenv("HANDLER_STATE", str(state))
+    state.mkdir()
+    assert list(doctor._ledger(config)) == []  # the first effect makes it
+    with closing(Ledger.at(state)):
+        assert [one.state for one in doctor._ledger(config)] == ["stands"]
+        really = os.access
+        monkeypatch.setattr("os.access", lambda path, mode: path != state and really(path, mode))
+        (shut,) = doctor._ledger(config)
+    assert (shut.state, "calls with effects are refused" in shut.told) == ("missing", True)

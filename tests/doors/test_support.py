@@ -84,7 +84,7 @@ def test_a_bundle_says_how_things_stand_and_nothing_of_what_was_said(
     told = {"declared": declared, "conditions": [{"message": "the value 'PAYLOAD' does not match 'x'"}]}
     (state / "status/binding/mail.json").write_text(json.dumps(told))
     ran = world.handler("support-bundle", "--out", "b.tar.gz", "-c", "config")
-    assert (ran.code, ran.out) == (0, "b.tar.gz\n"), ran.err
+    assert (ran.code, ran.out) == (0, f"{world.root / 'b.tar.gz'}\n"), ran.err
     archive = world.root / "b.tar.gz"
     assert archive.stat().st_mode & 0o777 == 0o600
     with tarfile.open(archive) as opened:
@@ -101,6 +101,10 @@ def test_a_bundle_says_how_things_stand_and_nothing_of_what_was_said(
     assert 'PAYLOAD"' not in whole and "value 'PAYLOAD" not in whole and "json PAYLOAD" not in whole
     ran = world.handler("support-bundle", "--out", "b.tar.gz", "-c", "config")
     assert (ran.code, "is there already" in ran.err) == (1, True)
+    ran = world.handler("support-bundle", "--out", "nowhere/b.tar.gz", "-c", "config")
+    assert (ran.code, "--out names another place" in ran.err) == (1, True)
+    ran = world.handler("support-bundle", "--out", str(state), "-c", "config")
+    assert [one.stat().st_mode & 0o777 for one in state.glob("handler-support-*.tar.gz")] == [0o600]
 
 
 def test_a_bundle_that_does_not_fit_on_the_disk_leaves_nothing(

@@ -103,6 +103,27 @@ def test_what_is_kept_is_a_persons_from_then_on_and_no_drift() -> None:
     assert disk.ledger == Ledger()
 
 
+def test_what_is_kept_once_is_kept_until_it_is_gone_or_written_over() -> None:
+    disk = _Disk({FILE: b'{"mcpServers": {"OCR": {"command": "/mine"}}}', SKILL: b"mine"})
+    before = dict(disk.files)
+    assert disk.wish(_wish(A, "ocr", "llm")) != []
+    assert not disk.wish(_wish(A, "ocr", "llm"), "keep")
+    assert not disk.wish(_wish(A, "ocr", "llm", limit=2))
+    assert not disk.wish(_wish(B, "web"))
+    assert (disk.files[SKILL], b'"/mine"' in (disk.files[FILE] or b"")) == (b"mine", True)
+    assert set(merging.standing(ROW, disk.files[FILE] or b"")) == {"OCR", "llm", "web"}
+    disk.files[FILE] = (disk.files[FILE] or b"").replace(b'"web"', b'"Web"')
+    assert disk.wish(_wish(B, "web")) == ["the server 'Web' in it is not ours"]  # nobody said so of this one
+    disk.files[FILE] = (disk.files[FILE] or b"").replace(b'"Web"', b'"web"')
+    del disk.files[SKILL]
+    assert not disk.wish(_wish(A, "ocr", "llm"))
+    assert (disk.files[SKILL], list(disk.ledger.kept)) == (b"text", [FILE])
+    for user in (A, B):
+        assert not disk.wish(Wish(user))
+    assert disk.ledger == Ledger()
+    assert merging.standing(ROW, disk.files[FILE]) == merging.standing(ROW, before[FILE])
+
+
 def test_a_removal_for_several_is_whole_or_not_at_all_and_told_once() -> None:
     disk = _Disk({})
     disk.wish(_wish(A, "ocr"))

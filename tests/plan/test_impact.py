@@ -189,3 +189,14 @@ def test_users_of_a_version_are_named_where_it_changes_or_goes() -> None:
     assert change.used_by == users
     gone = changes({path: text for path, text in SMALL.items() if not path.startswith("interfaces/")})
     assert gone["interface/ocr/v1"].used_by == users
+
+
+def test_a_shadow_is_named_as_a_place_that_content_goes_to_with_its_hosts() -> None:
+    trial = connector("ocr-trial", "ocr/v1", more='egress = ["api.example:443"]\n') | binding(
+        "trial", "ocr-trial"
+    )
+    shadowed = binding("fast", "ocr-fast", 'shadow = "trial"\n')
+    found = changes(SMALL | trial | shadowed | agent("maid", {"ocr": "fast"}))
+    for name in ("binding/fast", "agent/maid"):
+        copies = [one.added for one in found[name].deltas if one.sort == "copies"]
+        assert copies == [("binding/trial (api.example:443)",)]
