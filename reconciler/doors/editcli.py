@@ -171,9 +171,7 @@ def _import(settings: usage.Settings, /, harness: str, path: str, **more: object
 @click.option("--diff", is_flag=True, help="Only show what --write (or, with it, --remove) would change.")
 @click.option("--remove", is_flag=True, help="Take everything out again, to the byte.")
 @click.option("--force", is_flag=True, help="Also over entries that a person wrote or changed.")
-@click.option(
-    "--keep", is_flag=True, help="Leave those as they are, now and later: they are that person's."
-)
+@click.option("--keep", is_flag=True, help="Leave those as they are, now and later: they are that person's.")
 @click.pass_obj
 def _render(settings: usage.Settings, /, agent: str, **more: object) -> int:
     """Print all that is derived for AGENT, offline: instances, routes, tools as served, harness files.
