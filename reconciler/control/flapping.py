@@ -30,6 +30,20 @@ class _Track:
     next_s: float = 0.0  # when the next change may be applied
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One object that flaps, as it is kept over a restart: its last form, and what a track has."""
+
+    object: str
+    form: str
+    applied: str | None
+    changes: int
+    returns: int
+    wait_s: float
+    last_s: float
+    next_s: float
+
+
 class Flapping:
     """Which objects flap. Digests name forms; "" is an object that is not there."""
 
@@ -75,6 +89,22 @@ class Flapping:
     def flaps(self) -> dict[ObjectRef, str]:
         """Every object that flaps, and what is said of it; the words change with each back-off alone."""
         return {ref: _words(track) for ref, track in self._tracks.items() if track.wait_s}
+
+    def kept(self) -> tuple[Kept, ...]:
+        """Every object that flaps, for ``restore``."""
+        found = (one for one in self._tracks.items() if one[1].wait_s)
+        return tuple(
+            Kept(str(ref), one.forms[-1][1], one.applied, *one.often, one.wait_s, one.last_s, one.next_s)
+            for ref, one in found
+        )
+
+    def restore(self, kept: Iterable[Kept], shift_s: float, now_s: float) -> None:
+        """Go on with these; ``shift_s`` is by how much instants are later now. Raises ValueError."""
+        for one in kept:
+            last_s, next_s = min(one.last_s + shift_s, now_s), min(one.next_s + shift_s, now_s + LAST_WAIT_S)
+            track = _Track(last_s, [(last_s, one.form)], one.applied, (one.changes, one.returns))
+            track.wait_s, track.next_s = one.wait_s, next_s
+            self._tracks[ObjectRef.parse(one.object)] = track
 
     def due_s(self, held: Iterable[ObjectRef]) -> float | None:
         """When something is to be decided anew: one of the ``held`` is due, or one that flaps is quiet."""

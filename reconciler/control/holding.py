@@ -1,7 +1,8 @@
 """What a look finds in the files and does not do, or not yet: removals, and changes that come too often.
 
 The rules are pure (``plan.pruning``, ``control.flapping``); here lies what they remember from one look to the
-next, which a restart forgets: what is blocked then is judged once more, against what was in force.
+next. A restart forgets what is blocked, which is judged once more then, against what was in force; what flaps
+is kept (``control.flapbook``).
 """
 
 import hashlib
@@ -33,7 +34,7 @@ class Holder:
         self._clock = clock
         self._memory = pruning.Memory()
         self._agreed: Set[ObjectRef] = frozenset()  # what waits although its going was agreed to before
-        self._flapping = Flapping()
+        self.flapping = Flapping()
         self._slowed: Collection[ObjectRef] = ()
         self._places: tuple[str, ...] = ()  # where their files lie
         self._in_use: frozenset[str] | None = None  # by which was held back last; None: a person asked
@@ -50,7 +51,7 @@ class Holder:
         ``agreed``, here and below: what was gone before a rollback brought it back.
         """
         now_s = self._clock()
-        suspects = _suspects(before, inventory) | self._flapping.flaps().keys()
+        suspects = _suspects(before, inventory) | self.flapping.flaps().keys()
         self._watch(before, inventory, suspects, now_s)
         slowed = self._held_as_flapping(before, inventory, suspects, now_s)
         agreed = agreed | self._agreed
@@ -75,7 +76,7 @@ class Holder:
         self._watch(before, inventory, suspects, now_s)
         self._slowed, self._places, self._in_use = (), (), None
         for ref in suspects:
-            self._flapping.let_through(ref, _form(before, inventory, ref), now_s)
+            self.flapping.let_through(ref, _form(before, inventory, ref), now_s)
         agreed, self._agreed = agreed | self._agreed, frozenset()
         self._memory = pruning.Memory()
         if prune_all:
@@ -118,7 +119,7 @@ class Holder:
 
     def due_s(self) -> float | None:
         """The instant at which something that changes too often is to be decided anew, or None."""
-        return self._flapping.due_s(self._slowed)
+        return self.flapping.due_s(self._slowed)
 
     def can_wait(self, paths: Collection[str]) -> bool:
         """Whether what changed is only what is slowed down, so that the timed look will do."""
@@ -128,15 +129,15 @@ class Holder:
 
     def flaps(self) -> Mapping[ObjectRef, str]:
         """What changes too often, in words."""
-        return self._flapping.flaps()
+        return self.flapping.flaps()
 
     def _watch(
         self, before: Admission, inventory: Inventory, suspects: Collection[ObjectRef], now_s: float
     ) -> None:
         for ref in suspects:
             was = before.inventory.resources.get(ref)
-            self._flapping.saw(ref, was.digest if was else "", _form(before, inventory, ref), now_s)
-        self._flapping.settle(now_s)
+            self.flapping.saw(ref, was.digest if was else "", _form(before, inventory, ref), now_s)
+        self.flapping.settle(now_s)
 
     def _held_as_flapping(
         self, before: Admission, inventory: Inventory, suspects: Collection[ObjectRef], now_s: float
@@ -144,12 +145,12 @@ class Holder:
         held: dict[ObjectRef, Held] = {}
         for ref in suspects:
             last, form = before.in_force.get(ref), _form(before, inventory, ref)
-            if last is not None and self._flapping.holds(ref, now_s):  # also when it reads so just now
+            if last is not None and self.flapping.holds(ref, now_s):  # also when it reads so just now
                 held[ref] = Held(
                     "Flapping", "it changes too often: its last applied form serves till its turn comes"
                 )
             else:
-                self._flapping.let_through(ref, form, now_s)
+                self.flapping.let_through(ref, form, now_s)
         return held
 
 

@@ -18,6 +18,7 @@ from reconciler.admission.admit import Admission
 from reconciler.config import load
 from reconciler.control import choosing, folders, history
 from reconciler.control.admitted import Admitted
+from reconciler.control.flapbook import FlapBook
 from reconciler.control.holding import HeldBack, Holder, held_in
 from reconciler.control.place import Place
 from reconciler.control.rolling import Rolling
@@ -60,6 +61,7 @@ class Looker:
     ) -> None:
         """``clock`` is monotonic seconds: how fast things change."""
         self._holder = Holder(clock)
+        self._flaps = FlapBook(place.state / "flapping.json", self._holder.flapping, clock)
         self._withholding = Withholding(place.state)
         self._clock = clock
         self._place = place
@@ -93,6 +95,7 @@ class Looker:
         if tree is None:
             admitted = self._admitted.load()
             self.rolling.load()
+            self._flaps.load()
         else:
             admitted = tree
         self._trees[Layer.CONFIG] = admitted
@@ -151,6 +154,7 @@ class Looker:
         self.last = self._judge(trees, hold)
         self._trees = trees
         self._save(self.last, ends_rollback=tree is seen, wait=explicit)
+        self._flaps.save()
         return self.last
 
     def roll_back(self, wanted: str) -> Look:

@@ -324,6 +324,23 @@ def test_while_it_waits_nothing_is_said_anew_and_its_hints_wait_for_the_timed_lo
 
 
 @pytest.mark.slow
+def test_a_restart_slows_down_what_flapped(desk: Desk) -> None:
+    looks = fight(desk, 12)
+    assert any(held(look) == {"binding/b3": "Flapping"} for look in looks)
+    book = desk.place.state / "flapping.json"
+    assert book.exists()
+    desk.restart()
+    looks = fight(desk, 2)
+    assert all(look.flapping.keys() == {B3} for look in looks)
+    assert any(held(look) == {"binding/b3": "Flapping"} for look in looks)
+    desk.now_s += 600
+    assert not desk.saved().flapping
+    assert not book.exists()
+    book.write_bytes(b'{"ahead": 0, "objects": [{"object": "nonsense"}]}')
+    desk.restart()  # what cannot be read is no harm
+    assert not desk.saved().flapping
+
+
 def test_the_files_of_a_connector_that_flaps_are_its_folder(desk: Desk) -> None:
     for number in range(12):
         desk.write(connector("speaker", "say/v1", code=f"print({number % 2})\n"))
