@@ -7,7 +7,7 @@ PY := .venv/bin/python
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-models flows-postgres flows-runs flows-sandbox flows-vendors canary golden schemas docs bench bench-reconcile bench-router race
+.PHONY: help setup demo test thorough check lint fmt flows flows-catalog flows-crash flows-harness flows-machines flows-models flows-postgres flows-runs flows-sandbox flows-vendors canary golden schemas docs bench bench-reconcile bench-router race
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -72,6 +72,10 @@ flows-vendors: setup  ## what drivers write, by the types of the vendors' own pa
 
 flows-sandbox: setup  ## attempt → what stopped it, as root and as an ordinary user; how hosts may be spelled
 	$(PY) -m tests.walls.report
+
+flows-machines: setup  ## walls with control groups v2 under systemd and on aarch64, in emulated machines (root, 3 GB)
+	@.ci/machines
+	$(PY) -m tests.machines.report $(MACHINES)
 
 canary: setup  ## markers in every slot, every failure forced, everything searched: each form by each way
 	HANDLER_CANARY=all $(PY) -m pytest -q -p no:randomly tests/flows/test_canary.py

@@ -3,13 +3,15 @@ searched.
 
 The small half runs with the tests: python connectors with a slot of each way, the gate's too, and of the
 forms that need nothing installed. `make canary` (``HANDLER_CANARY=all``) runs each form by each way, with
-programs that stand in for age and sops, and a program of one's own, a wrapped server and a script of deno's
-besides. No keyring: its program is called by the road of those two, and what it prints is read by the same
-lines. How secrets reach other runtimes is ``tests/runtime/test_secret_delivery``'s.
+programs that stand in for age and sops, a real keyring, and a program of one's own, a wrapped server and a
+script of deno's besides. The keyring is the package, beside a handler in an environment made for it, and its
+backend is a file: no desktop is needed. How secrets reach other runtimes is
+``tests/runtime/test_secret_delivery``'s.
 """
 
 import base64
 import contextlib
+import functools
 import gzip
 import html
 import json
@@ -34,8 +36,8 @@ import pytest
 
 from tests.control.test_tracing import Collector
 from tests.flows.test_hostile import CASE, IN, OUT, SKILL, Agent, tool
-from tests.kit import canary
-from tests.kit.house import House, house, wait_for
+from tests.kit import canary, strangers
+from tests.kit.house import BIN, ROOT, House, house, wait_for
 from tests.kit.processes import descendants
 from tests.kit.repos import Repo
 
@@ -213,7 +215,7 @@ async function done(args: any) {
 }
 serve({ probe_do: done, probe_file: done });
 """
-FORMS = ("file", "command", "env", "systemd", "age", "sops")
+FORMS = ("file", "command", "env", "systemd", "age", "sops", "keyring")
 OTHERS = {  # runtime: its file, what is in it, what more its connector says, and how a secret may come
     "command": ("serve.py", PLAIN, 'command = ["python", "serve.py"]\n', ("fd", "file", "env")),
     "mcp": ("serve.py", PLAIN, 'command = ["python", "serve.py"]\n', ("fd", "file", "env")),
@@ -291,6 +293,11 @@ class Canaries:
             return f"{{ age = {{ file = {json.dumps(str(file))}, identity = {json.dumps(str(file))} }} }}"
         if form == "sops":
             return f'{{ sops = {{ file = {json.dumps(str(file))}, path = "vendor.key" }} }}'
+        if form == "keyring":
+            keep = (str(with_keyring()), "-m", "keyring", "set", "vendor.example", name)
+            subprocess.run(keep, env=self.place.env, input=value + "\n", text=True, check=True, timeout=60)
+            file.unlink()
+            return f'{{ keyring = {{ service = "vendor.example", user = "{name}" }} }}'
         self.place.env[f"CANARY_{name.upper()}"] = value
         return f'{{ env = "CANARY_{name.upper()}" }}'
 
@@ -367,7 +374,7 @@ class Canaries:
     def found(self) -> list[str]:
         """Every marker in what was said, written and run; markers that were handed over are no hits there."""
         search = canary.Search(self.markers)
-        keys = [self.folder / f"key-{name}" for name in self.markers]
+        keys = [self.folder / KEYRING, *(self.folder / f"key-{name}" for name in self.markers)]
         hits = [hit for where, data in self.said for hit in search.hits(where, data)]
         hits += search.below(self.folder, self.place.run, but=[*keys, *self.quiet])
         hits += search.processes(self.pids())
@@ -397,6 +404,33 @@ def echo() -> Iterator[tuple[int, list[bytes]]]:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server.server_address[1], heard
         server.shutdown()
+
+
+KEYRING = "keyring"
+
+
+@functools.cache
+def with_keyring() -> Path:
+    """A python of an environment with the package ``keyring``, which finds handler and what it needs, too."""
+    python = strangers.python_environment(ROOT / "requirements" / "client-keyring.txt")
+    found = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    packages = [one for one in sys.path if Path(one).name == "site-packages"]
+    (Path(found.stdout.strip()) / "handler.pth").write_text("\n".join((str(ROOT), *packages, "")))
+    if not (beside := python.parent / "deno").exists():  # where a handler looks for it
+        beside.symlink_to(BIN / "deno")
+    return python
+
+
+def kept_in_a_file(folder: Path) -> dict[str, str]:
+    """The variables by which ``keyring`` keeps what it is told in a folder."""
+    place = folder / KEYRING
+    (place / "python_keyring").mkdir(parents=True)
+    told = "[backend]\ndefault-keyring = keyrings.alt.file.PlaintextKeyring\n"
+    (place / "python_keyring" / "keyringrc.cfg").write_text(told)
+    return {"XDG_CONFIG_HOME": str(place), "XDG_DATA_HOME": str(place)}
 
 
 def programs(folder: Path) -> Path:
@@ -431,6 +465,7 @@ def made(
         canaries = Canaries(place, folder, echo[0])
         place.env["CREDENTIALS_DIRECTORY"] = str(folder)
         place.env["PATH"] = f"{programs(folder)}:{place.env['PATH']}"
+        place.env |= kept_in_a_file(folder)
         canaries.connector("tells", [("file", "fd"), ("command", "file"), ("env", "env")])
         canaries.connector("stuck", [("file", "fd")], mode="start")
         canaries.connector("gated", [("file", "gate")])
@@ -442,7 +477,8 @@ def made(
                     f"of-{runtime}", [(form, via) for form in FORMS[:3] for via in ways], of=runtime
                 )
         Repo(place.config).commit({})
-        place.start()
+        place.launch(*([str(with_keyring())] if WHOLE else []))
+        wait_for(place.answers, "the controller answers")
         place.handler("apply")
         yield canaries
 

@@ -68,6 +68,15 @@ def test_the_controller_steps_into_a_leaf_before_v2_gives_controllers_to_childre
     assert (own / "cgroup.subtree_control").read_text() == "+memory +pids"
 
 
+def test_who_is_in_the_leaf_already_works_in_the_group_around_it(tmp_path: Path) -> None:
+    proc = v2(tmp_path, "memory pids", "memory pids")
+    own = tmp_path / "unified/own"
+    (own / "handlerd").mkdir()
+    (proc / "cgroup").write_text("0::/own/handlerd\n")
+    assert Limits("abc", proc=proc).group("x@1", POLICY).folders == (own / "handler-abc/x@1",)
+    assert list((own / "handlerd").iterdir()) == []
+
+
 def test_a_v2_tree_without_processors_says_that_they_are_not_bounded(tmp_path: Path) -> None:
     limits = Limits("abc", proc=v2(tmp_path, "memory pids", "memory pids"))
     assert limits.walls() == {"memory": "cgroup v2", "pids": "cgroup v2", "cpu": "none"}

@@ -279,7 +279,7 @@ for _path in (
     "/etc/shadow", "/etc/passwd", "/etc/ssh", "/etc/resolv.conf", "/var/log", "/boot", "/sys/kernel",
     "/root/.ssh",
     "/dev/mem", "/dev/kmsg", "/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/loop-control", "/opt",
-    "/srv", "/proc/kcore",
+    "/srv",
 ):  # fmt: skip
     attempt(_path, READ, MOUNTS)(lambda given, path=_path: os.stat(path))
 
@@ -295,6 +295,13 @@ def whole(path: str) -> bytes:
     if not data:
         raise Stopped("empty")
     return data
+
+
+@attempt("/proc/kcore, the kernel's memory", READ, MODES)
+def _(given: Given) -> object:
+    if not os.path.exists("/proc/kcore"):
+        raise Stopped("empty")  # a kernel that shows nobody its memory
+    return whole("/proc/kcore")
 
 
 attempt("the environment of what built the sandbox", READ, MODES)(lambda given: whole("/proc/1/environ"))

@@ -1,7 +1,7 @@
 """`make flows-sandbox`: attempt → what stopped it, as root and as an ordinary user; spellings of hosts.
 
-As root both halves run: the second gives root up for good. An ordinary user runs that half alone. Exit 1 when
-one attempt passed, one spelling was decided wrongly, or a half could not be run.
+As root both halves run: the second gives root up for good (`--alone`: the first only). An ordinary user runs
+that half alone. Exit 1 when one attempt passed, one spelling was decided wrongly, or a half could not be run.
 """
 
 import json
@@ -33,7 +33,8 @@ def as_nobody() -> Half | str:
 
 def halves() -> dict[str, Half | str]:
     if os.geteuid() == 0:
-        return {"as root": world.run(), "as an ordinary user": as_nobody()}
+        second = {} if "--alone" in sys.argv else {"as an ordinary user": as_nobody()}
+        return {"as root": world.run(), **second}
     return {"as an ordinary user": world.run()}
 
 

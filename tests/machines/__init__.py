@@ -1,0 +1,1 @@
+"""Machines of other kinds, started under emulation, in which the walls of the sandbox are tried."""
