@@ -226,8 +226,8 @@ def _found(proc: Path) -> list[tuple[Shape, list[Hierarchy]]]:
 
 
 def _place(mount: Path, root: str, path: str) -> Path:
-    """Our own group as seen through a mount that may show only a part of its tree; who stands in a controller's
-    leaf, as what a controller started does, works in the group around it.
+    """Our own group as seen through a mount that may show only a part of its tree; for who stands in the leaf
+    of a controller, as what it started does, the group around it.
     """
     inner = path.removeprefix(root) if root != "/" else path
     at = mount / inner.lstrip("/")

@@ -1,4 +1,4 @@
-"""What a machine is started from: Debian's kernel, a disk of Debian and python's packages, one of the checkout.
+"""What a machine is started from: Debian's kernel, a disk of Debian and python's packages, and the checkout.
 
 Nothing of the foreign machine runs while its disk is made: packages are laid out without their scripts, which
 systemd, python and bubblewrap do without. The disk is kept in ``.cache/machines``, under a name that changes
