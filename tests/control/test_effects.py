@@ -18,6 +18,7 @@ from reconciler.model.contract import Contract, compiled
 from reconciler.model.effects import Begun, Ending, Intent, Known
 from reconciler.model.names import Kind, ObjectRef
 from reconciler.model.resources import Interface
+from reconciler.model.settings import Config
 from tests.router import stage
 
 DONE = Ending("happened", structured=b'{"text":"ok"}')
@@ -214,6 +215,22 @@ def test_what_somebody_else_has_under_way_is_left_to_them(tmp_path: Path) -> Non
 
     played(tmp_path, play)
     assert [one.state for one in rows(tmp_path)] == [State.SUCCEEDED, State.SUCCEEDED]
+
+
+def test_another_ledger_is_wanted_only_where_the_settings_say_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(desk: Desk) -> None:
+        await desk.settle(await desk.begin(text="x"), DONE)
+        desk.effects.ledgers.used = "postgresql://h@db/x"  # as remembered
+        desk.effects.follow(Config())  # handler.toml is gone, which says nothing
+        assert "names another one" not in caplog.text
+        desk.effects.ledgers.settings = lambda: Config().ledger
+        desk.effects._told = "postgresql://h@db/x"
+        desk.effects.follow(Config())
+        assert "names another one" in caplog.text
+
+    played(tmp_path, play)
 
 
 def test_a_ledger_that_cannot_be_used_sends_nothing(tmp_path: Path) -> None:
