@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from reconciler.builtin.lane import RUNTIME as BUILTIN
 from reconciler.control import hearing, truths
 from reconciler.control.looking import Look
 from reconciler.control.permitting import Sending
@@ -110,14 +111,18 @@ class Prober:
         look = self._asked.look()
         names = [one for one in look.desired.recipes if one.binding == binding] if look else []
         if not names:
-            raise Refused(f"binding/{binding} serves nothing that could be probed")
+            known = ", ".join(sorted({one.binding for one in look.desired.recipes})) if look else ""
+            raise Refused(
+                f"binding/{binding[:80]} serves nothing that could be probed; there are: {known or 'none'}"
+            )
         self._known.forget(binding)
         name = names[0]
         recipe = self._asked.recipe(name)
         if recipe is not None and recipe.runtime != DIALECT:
             refusal = await started(self._asked.starts, name)
             if refusal is not None or not recipe.egress:
-                why = (refusal.diagnostic or refusal.code) if refusal else "its process answered"
+                whose = "the controller answers" if recipe.runtime == BUILTIN else "its process answered"
+                why = (refusal.diagnostic or refusal.code) if refusal else whose
                 self._known.heard_of_link(name, up=refusal is None, why=why)
         await self._link(name)
         await self._smallest(name)

@@ -24,6 +24,7 @@ from reconciler.model.status import Condition
 
 _LOG = logging.getLogger("handler.look")
 _SHORTEST = 4  # hex digits that may stand for a commit or a content
+_FEW = 5  # revisions in a message
 _FILE = "rollback.json"
 _PASSED = 16  # contents that "the previous one" leaves out: those that were rolled back from
 
@@ -226,7 +227,9 @@ def _is_meant(entry: history.Entry, wanted: str) -> bool:
 
 
 def _why_not(entries: Sequence[history.Entry], wanted: str, count: int) -> str:
-    kept = ", ".join(f"{entry.revision} (content {entry.digest[:12]})" for entry in entries)
+    named = [f"{revisions.shortened(one.revision)} (content {one.digest[:12]})" for one in entries[:_FEW]]
+    more = f" and {len(entries) - _FEW} more ('handler history')" if len(entries) > _FEW else ""
+    kept = ", ".join(named) + more
     if count:
         return f"{quoted(wanted)} may be {count} revisions: name one by its content; kept are: {kept}"
     if not entries:

@@ -88,7 +88,9 @@ def _run(settings: usage.Settings, words: list[str]) -> int:
     if command in ("", "-h", "--help", "help") and not (command == "help" and rest):
         sys.stdout.write(usage.overview())
         return 0
-    if command in ("--version", "version") and not rest:
+    if command in ("--version", "version") and rest and not {"-h", "--help"} & set(rest):
+        raise usage.Usage(f"'handler {command}' only prints the version: it takes no '{rest[0]}'")
+    if command in ("--version", "version"):
         from reconciler import __version__  # noqa: PLC0415 - the others do without
 
         sys.stdout.write(f"handler {__version__}\n")

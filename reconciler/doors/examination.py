@@ -41,6 +41,11 @@ _NO_SECRET = ("SecretUnresolved", "SecretTimeout")
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("-", "yellow")}
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _SCALAR = re.compile(r"true|false|-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?")
+_WRAPPED = ("mcp", "remote")
+_OWN_LIST = (
+    "handler: of its server's own list of tools only the names that are mapped are looked for, at its start: "
+    "schemas there, and what changes later, are found by the cases alone\n"
+)
 _CAME = 600  # characters of an answer that are shown
 
 
@@ -194,6 +199,8 @@ async def _examine(task: _Task) -> int:
         ground = replace(ground, ledger=folders.state(task.root))
         _tell_effects(task)
     async with examining.standing(task.exam, ground, task.report) as bench:
+        if task.exam.recipe.runtime in _WRAPPED and not task.report.settings.quiet:
+            sys.stderr.write(_OWN_LIST)
         await _start(task, bench)
         for suite in task.exam.suites:
             version, wanted = str(suite.contract.interface), []

@@ -45,9 +45,20 @@ def _starts(wholes: dict[str, Any], path: list[str]) -> list[list[str]]:
         return [[kind, *path[1:]]]
     having = [[one, *path] for one in wholes if path[0] in _known(wholes[one])]
     if not having:
+        if path[0] not in standing.KINDS:
+            raise usage.Usage(_unknown(path[0], wholes))
         kind = standing.kind_of(path[0])
         raise usage.Stopped(f"'{kind}' has no file of its own; there are {', '.join(wholes)}")
     return [at for at in having if _has(wholes[at[0]], at)] or having[:1]
+
+
+def _unknown(word: str, wholes: dict[str, Any]) -> str:
+    """What is said of a word that is nothing, with the key or kind that may have been meant."""
+    near = usage.nearest(
+        word, [*standing.KINDS, *(key for whole in wholes.values() for key in _known(whole))]
+    )
+    hint = f"did you mean '{near}'?" if near else "like B101, NotBuilt, Progressing, agent.scope or egress"
+    return f"'{word}' is no code, reason, state or key, and is not a kind of object: {hint}"
 
 
 def _known(node: dict[str, Any]) -> set[str]:

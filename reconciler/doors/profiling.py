@@ -92,7 +92,8 @@ def _found(look: offline.Look, reference: str) -> Resource[Profile]:
     found = look.admission.in_force.get(ObjectRef(Kind.PROFILE, name))
     if found is None:
         near = usage.nearest(name, [one.ref.name for one in _all(look)])
-        raise usage.Stopped(f"there is no profile '{name}'" + (f": did you mean '{near}'?" if near else ""))
+        hint = f"did you mean '{near}'?" if near else "'handler profile list' lists them"
+        raise usage.Stopped(f"there is no profile '{name}': {hint}")
     return cast("Resource[Profile]", found)
 
 

@@ -174,7 +174,9 @@ def kind_of(word: str) -> str:
     for form in (word, word.removesuffix("s"), word.removesuffix("es"), word.lower()):
         if form in KINDS:
             return KINDS[form]
-    raise usage.Usage(f"'{word}' is not a kind of object: {', '.join(dict.fromkeys(KINDS.values()))}")
+    near = usage.nearest(word, [*KINDS, *(f"{kind}s" for kind in KINDS)])
+    hint = f"did you mean '{near}'?" if near else ", ".join(dict.fromkeys(KINDS.values()))
+    raise usage.Usage(f"'{word}' is not a kind of object: {hint}")
 
 
 def instant(text: str) -> float | None:

@@ -16,6 +16,12 @@ _SCREEN = 40  # objects that fit a screen; more ready ones are folded
 _DETAIL = 3  # the column that may be cut on a live screen
 _LOG_LINES = 5  # of the log of a binding that is not ready
 WITHIN = ("builtin", "cassette", "dialect")  # runtimes that have no process
+_UNSELECTED = (
+    "approval",
+    "chain",
+    "config",
+    "policy",
+)  # nobody selects one: it holds, or is run, for whoever
 _SHORT = 7  # digits of a commit that people read
 _STARTING = ("Starting", "CapacityWait")
 _HELP = {
@@ -363,7 +369,7 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
     file = source.get("file") if isinstance(source, dict) else ""
     users = ", ".join(map(str, _list_of(document.get("usedBy")))) or "nobody"
     head = [["object", _name(document)], ["file", str(file)]]
-    if document.get("kind") != "policy":  # nobody selects one: it holds for everybody
+    if _list_of(document.get("usedBy")) or document.get("kind") not in _UNSELECTED:
         head.append(["used by", users])
     if document.get("suspended"):
         head.append(["suspended", "yes"])

@@ -6,7 +6,7 @@ from reconciler.doors import columns, standing
 
 _ASKED = {
     "link": "not observed: `handler probe {name}` asks once, `probe.link` of the binding always",
-    "readiness": "not observed: the next call tells, or `handler probe {name}`",
+    "readiness": "not observed: the next call tells",
     "conformance": "not asked for (`conformance.require`): `handler connector check {connector}` tells",
 }
 _NOTHING = {"link": "unknown", "readiness": "unprobed", "conformance": "unproven"}
@@ -35,7 +35,15 @@ def observations(document: dict[str, object], paint: columns.Paint) -> str:
     for kind, nothing in _NOTHING.items():
         found = [one for one in seen if one.get("kind") == kind]
         rows += [_row(one) for one in found] or [
-            [kind, "*", nothing, "", "", "", _ASKED[kind].format(name=name, connector=connector or "NAME")]
+            [
+                kind,
+                "*",
+                nothing,
+                "",
+                "",
+                "",
+                _ASKED[kind].format(name=name, connector=connector or "CONNECTOR"),
+            ]
         ]
     text = columns.table(rows, paint, [["bold"] * 7] + [[""] * 7] * (len(rows) - 1))
     if isinstance(models, dict):

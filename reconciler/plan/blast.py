@@ -1,7 +1,8 @@
 """The blast radius as JSON: what the control socket answers and ``-o json`` prints, whole.
 
 The shape is ``config.differences``'; nothing is cut, counted together or left out. A key that has nothing to
-say is empty or null. No chain exists in this release, so no chain is ever touched: its lists are empty.
+say is empty or null. A chain runs for whichever agent it is run for, so what touches it is told
+of the agents: the lists of chains are empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

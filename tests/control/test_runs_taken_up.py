@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -15,8 +16,9 @@ from reconciler.chains.state import Settings
 from reconciler.control import runapprovals, runwishes
 from reconciler.control.approvals import Approvals
 from reconciler.control.doorkeeper import Doorkeeper
-from reconciler.control.rpc import Refused
-from reconciler.control.runface import begun_json
+from reconciler.control.loop import Controller
+from reconciler.control.rpc import Caller, Refused
+from reconciler.control.runface import RunFace, begun_json
 from reconciler.control.runfiles import Head
 from reconciler.control.runs import Rooms, Runs, Unrunnable
 from reconciler.control.runwishes import input_value
@@ -256,3 +258,19 @@ def test_a_run_that_nobody_carries_on_any_more_is_not_counted_among_those_that_w
     head = made.files.head(_RUN)
     assert head is not None
     assert head.state == "stopped"
+
+
+def test_what_a_resumed_run_waits_for_at_once_is_told_to_who_resumed_it() -> None:
+    class Taken:
+        head = Head(_RUN, "c", "clerk", 1.0, state="running", session="s")
+
+        async def changed(self, seconds: float) -> None:
+            self.head = replace(self.head, state="waiting_service", waits_for="a-job")
+
+    class Taking:
+        async def resume(self, run: str) -> Taken:
+            return Taken()
+
+    face = RunFace(cast(Controller, None), cast(Runs, Taking()))
+    told = asyncio.run(face.resume({"run": _RUN}, cast(Caller, None)))
+    assert (told["state"], told["waits_for"]) == ("waiting_service", "a-job")

@@ -167,7 +167,8 @@ def test_a_word_that_is_a_reason_and_a_condition_is_told_as_both(world: World) -
         ("B999", 1, "no rule yields B999"),
         ("agent.servces", 1, "did you mean 'services'?"),
         ("inst", 1, "has no file of its own"),
-        ("nonsense", 2, "is not a kind of object"),
+        ("nonsense", 2, "is no code, reason, state or key, and is not a kind of object"),
+        ("servces", 2, "did you mean 'services'?"),
     ],
 )
 def test_what_there_is_not_is_said(world: World, subject: str, code: int, said: str) -> None:

@@ -14,6 +14,7 @@ from reconciler.attempts.happenings import Lost, Submit
 from reconciler.attempts.ledger import Ledger
 from reconciler.attempts.records import Attempt
 from reconciler.control import jobbook, lock
+from reconciler.doors import client
 from tests.attempts.wishes import new
 from tests.doors import fakes
 from tests.doors.conftest import World
@@ -166,6 +167,27 @@ def test_a_controller_that_does_not_answer_yet_keeps_others_out(world: World) ->
     with lock.held(world.state):
         told = world.handler("jobs", "settle", lost.id, "--as", "failed", "--evidence", "no such mail")
     assert (told.code, "try again" in told.err) == (1, True)
+
+
+@pytest.mark.parametrize("words", [("list",), ("cancel", "0")])
+def test_where_the_controller_waits_for_its_database_that_is_what_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(client.Client.ask, "__defaults__", (0.2,))
+    world.state.mkdir(exist_ok=True)
+    memo = {
+        "url": "postgresql://handler@db.test/jobs",
+        "home": "m-1/",
+        "install": "i",
+        "form": "",
+        "words": [],
+    }
+    (world.state / "ledger.json").write_text(json.dumps(memo))
+    silent = {f"jobs.{words[0]}": lambda message: fakes.SILENT}
+    with fakes.served(world.run / "control.sock", silent):
+        ran = world.handler("jobs", *words)
+    assert ran.code == 1
+    assert "did not answer" in ran.err and "its ledger, postgresql://handler@db.test/jobs" in ran.err
 
 
 def test_a_ledger_that_was_never_begun_has_no_jobs(world: World) -> None:
