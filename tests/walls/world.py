@@ -233,7 +233,7 @@ BURN = "import time\nend = time.monotonic() + 0.3\nwhile time.monotonic() < end:
 async def cpu_burn(made: Rig) -> Row:
     """Whether the kernel held it back, by the kernel's own count."""
     words = "a processor for itself"
-    name = await made.declare("burn", sandbox=SandboxPolicy(cpu=0.1))
+    name = await made.declare("burn", sandbox=SandboxPolicy(cpu=0.3))
     _, line = await made.open(name)
     if made.phase(name).walls["cpu"] == "none":
         return Row(words, escapes.BOUNDS, UNBOUNDED, "no control group", stopped=True)
