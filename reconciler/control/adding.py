@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.control.dispatch import Connector, Dispatcher, Endpoint, Instances
+from reconciler.control.threads import to_its_end
 from reconciler.model.calls import Refusal, Relayed, Reply, Result, Sink
 from reconciler.model.names import InstanceName
 from reconciler.model.recipes import Recipe
@@ -81,7 +82,7 @@ class _Lane(Connector):
         outcome: Reply = Refusal("unavailable", "its files were not taken over", own=True)
         try:
             folders = await asyncio.shield(self._folders)
-            outcome = await asyncio.to_thread(self._placed, relay, reply, (outbox, folders))
+            outcome = await to_its_end(self._placed, relay, reply, (outbox, folders))
         finally:
             os.close(outbox)
             relay.pass_on(outcome)

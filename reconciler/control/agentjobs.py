@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
@@ -38,6 +39,7 @@ NAME = "agent"  # the runner's, in an attempt's ``execution.executor``
 RUNTIMES = frozenset({RUNTIME})
 _COMMAND, _CHAIN = "command", "chain"  # an attempt's ``operation``
 _INPUT = "{input}"
+_CLASS = ".class"  # a file beside an answer's: no tool has one of that name
 _MOST_WORD = 131_000  # bytes of one argument: the kernel takes 131,072
 _MOST_PRINTED = 16 * 2**20
 _MOST_TEXT = 900_000  # bytes of an answer that stand in the answer itself
@@ -187,8 +189,8 @@ class AgentRunner:
     async def cancel(self, one: Attempt) -> Ack:
         """End every process of it, or its run."""
         if one.operation == _CHAIN:
-            await self._need_chains().cancel(_run(one))
-        elif (work := self._works.get(one.id)) is not None:
+            return await self._run_ended(_run(one))
+        if (work := self._works.get(one.id)) is not None:
             if not work.ended.is_set():
                 work.is_cancelled = True
                 await work.worker.end()
@@ -197,19 +199,20 @@ class AgentRunner:
         return "proved"
 
     async def fetch(self, one: Attempt) -> Iterable[bytes] | Expired | Unclear:
-        """What the agent answered."""
+        """What the agent answered, and of which class it is: its run may be gone when it is collected."""
         said = await self._said(one)
+        name, _, session = one.provider.job_id.partition("/")
         if one.operation == _CHAIN:
             seen = await asyncio.to_thread(self._need_chains().seen, _run(one))
             if seen is None:
                 return Expired("its run is kept no more")
-            whole = str(seen.get("text", "")).encode()
+            whole, session = str(seen.get("text", "")).encode(), str(seen["session"])
         else:
             work = self._works.get(one.id)
             if work is None:
                 return Expired("its process is gone")
             whole = work.output
-        return _answer(said, whole)
+        return _answer(said, whole, self._callees.class_of(session, name))
 
     def over(self, one: Attempt) -> None:
         """Its end is in the ledger: what was kept for it goes."""
@@ -220,11 +223,11 @@ class AgentRunner:
 
     async def collected(self, one: Attempt, session: str) -> None:
         """A session gets what another agent answered: what it says from now on is of that class, too."""
+        papers = (await self._jobs.writing()).papers
+        path = papers.path("results", one.ended.result_ref)
         name, _, theirs = one.provider.job_id.partition("/")
-        if one.operation == _CHAIN:
-            seen = await asyncio.to_thread(self._need_chains().seen, theirs)
-            theirs = str(seen["session"]) if seen is not None else ""
-        self._callees.mark(session, self._callees.class_of(theirs, name))
+        kept = await asyncio.to_thread(_class, path)
+        self._callees.mark(session, self._callees.class_of(theirs, name) if kept is None else kept)
 
     # a command
 
@@ -293,6 +296,18 @@ class AgentRunner:
             case state:
                 self._watch(one)
                 return Seen(str(state))
+
+    async def _run_ended(self, run: str) -> Ack:
+        """End a run that is not over; what came of that."""
+        chains = self._need_chains()
+        await chains.cancel(run)
+        seen = await asyncio.to_thread(chains.seen, run)
+        match seen["state"] if seen is not None else "cancelled":
+            case "completed" | "failed":
+                return "refused"  # too late
+            case "cancelled":
+                return "proved"
+        return "requested"
 
     def _watch(self, one: Attempt) -> None:
         if one.id not in self._watched:
@@ -367,15 +382,26 @@ def _failure(ended: worker.Ended) -> Failed | None:
     return None
 
 
-def _answer(said: Mapping[str, Any], whole: bytes) -> Iterable[bytes]:
-    """The answer, whole in its file where one was wished for."""
+def _answer(said: Mapping[str, Any], whole: bytes, class_name: str) -> Iterable[bytes]:
+    """The answer, whole in its file where one was wished for, and its class where no caller looks."""
     most = min(_BEGINNING if said["output"] else _MOST_TEXT, len(whole))
     text = _text(whole, most)
     while len(orjson.dumps(text)) > _MOST_ESCAPED:
         most = most * 3 // 4
         text = _text(whole, most)
     answer = {"agent": said["agent"], "text": text, "bytes": len(whole), "isWhole": len(whole) <= most}
-    return parcels.packed(answer, {"output": (len(whole), (whole,))} if said["output"] else {})
+    files: dict[str, tuple[int, Iterable[bytes]]] = {
+        _CLASS: (len(class_name.encode()), (class_name.encode(),))
+    }
+    if said["output"]:
+        files["output"] = (len(whole), (whole,))
+    return parcels.packed(answer, files)
+
+
+def _class(path: Path) -> str | None:
+    """Of which class an answer is that was kept; None where that was not kept with it."""
+    parcel = parcels.opened(path)
+    return b"".join(parcel.pieces(_CLASS)).decode() if _CLASS in parcel.files else None
 
 
 def _text(whole: bytes, most: int) -> str:

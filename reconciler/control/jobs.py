@@ -313,8 +313,8 @@ class LedgerJobs:
         """A job that succeeded, with its result; without, where a person found out that it happened."""
         if not one.ended.result_ref:
             return seen
-        await self._runners.collected(one, intent.session)
         try:
+            await self._runners.collected(one, intent.session)
             return await asyncio.to_thread(self._result, seen, one, papers, intent.handed)
         except FileNotFoundError:
             if self.now() < seen.kept_until:

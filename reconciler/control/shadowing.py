@@ -24,6 +24,7 @@ from reconciler.control.appended import Appended
 from reconciler.control.exposition import Family, counted
 from reconciler.control.likeness import Likeness, compared, named
 from reconciler.control.status import iso
+from reconciler.control.threads import to_its_end
 from reconciler.model.calls import Lane, Refusal, Relayed, Reply, Result, Sink
 from reconciler.model.contract import MODEL, Contract, Tool
 from reconciler.model.names import InstanceName, InterfaceRef, Kind, ObjectRef
@@ -231,7 +232,7 @@ class Shadows:
         try:
             inbox = os.dup(lane.inbox) if copy.inputs else -1
             try:
-                arguments = await _to_its_end(_handed, plan, copy, inbox, placed)
+                arguments = await to_its_end(_handed, plan, copy, inbox, placed)
                 began = self.clock()
                 seconds = max(one.spec.limits.timeout_seconds for one, _ in plan.tools[copy.tool])
                 reply = await _reply(lane, f"shadow of {plan.binding}", (copy, arguments), seconds)
@@ -299,16 +300,6 @@ def _opened(copy: Copy, tool: Tool, inbox: int) -> bool:
             except OSError:
                 return False
     return True
-
-
-async def _to_its_end(work: Callable[..., dict[str, Any]], *words: object) -> dict[str, Any]:
-    """Work in a thread whose descriptors are not closed under it when nobody wants it any more."""
-    working = asyncio.ensure_future(asyncio.to_thread(work, *words))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait({working})
-        raise
 
 
 def _handed(plan: Plan, copy: Copy, inbox: int, placed: list[str]) -> dict[str, Any]:

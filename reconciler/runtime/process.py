@@ -54,7 +54,7 @@ class Process:
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
-        self._group = Group((), "rlimit", ())  # until it is adopted
+        self.group = Group((), "rlimit", ())  # its bounds; goes with it
         self._pidfd = os.pidfd_open(child.pid)
         self._inner: int | None = None  # a pidfd of the namespace's first process
         self._inner_pid = 0
@@ -65,14 +65,13 @@ class Process:
         self._left = asyncio.Event()  # its control groups are gone too, or will not go
         self._loop.add_reader(self._pidfd, self._reap)
 
-    def adopt(self, inner_pid: int, group: Group) -> None:
+    def adopt(self, inner_pid: int) -> None:
         """Learn the namespace's first process and put it under the bounds; OSError when it is gone."""
-        self._group = group
         self._inner = os.pidfd_open(inner_pid)
         if _parent(inner_pid) != self.pid:
             raise ProcessLookupError("the sandbox ended while it was built")
         self._inner_pid = inner_pid
-        group.admit(inner_pid)
+        self.group.admit(inner_pid)
 
     def outbox(self) -> int:
         """A descriptor of the outbox inside the sandbox: files are opened in it by name, never listed.
@@ -133,13 +132,13 @@ class Process:
             self._loop.remove_reader(self._inner)
             os.close(self._inner)
             self._inner = None
-        self.out_of_memory = self._group.out_of_memory()
+        self.out_of_memory = self.group.out_of_memory()
         self._leave(_LEAVE_TRIES)
         self.ended.set_result(_how(code))
 
     def _leave(self, tries: int) -> None:
         """Take the control groups away; the kernel may count a dead process for some milliseconds more."""
-        if self._group.remove() or not tries:
+        if self.group.remove() or not tries:
             self._left.set()
         else:
             self._loop.call_later(0.01, self._leave, tries - 1)
@@ -158,9 +157,9 @@ async def spawn(order: Order, bounds: Callable[[], Group]) -> Process:
         theirs.close()
         try:
             async with asyncio.timeout(_SET_UP_S):
-                group = bounds()
+                process.group = bounds()
                 inner = infopipe.child_pid(await infopipe.until(told, b"}"))
-                process.adopt(inner, group)
+                process.adopt(inner)
                 if order.built is not None:
                     await order.built(inner)
                 os.write(unblock, b"1")

@@ -94,7 +94,8 @@ async def _started(order: Order, taps: "tuple[_Tap, _Tap]", ends: ExitStack) -> 
         try:
             async with asyncio.timeout(_SET_UP_S):
                 inner = infopipe.child_pid(await infopipe.until(told, b"}"))
-                process.adopt(inner, order.group())  # whose end takes its group away, too
+                process.group = order.group()  # its end takes its group away, too
+                process.adopt(inner)
                 os.write(unblock, b"1")
         except (TimeoutError, OSError, ValueError) as fault:
             how = await process.kill()

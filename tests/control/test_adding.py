@@ -149,3 +149,31 @@ def test_who_gave_the_call_up_hears_nothing_when_the_file_lies_there_after_all(
         assert not (folder / "new" / "1").exists()
 
     adding(test, tmp_path / "mail")
+
+
+def test_a_call_that_is_ended_takes_nothing_from_under_the_thread_that_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, open_still = threading.Event(), threading.Event(), []
+
+    def slow(outbox: int, *words: Any, **more: Any) -> None:
+        begun.set()
+        go_on.wait(30)
+        open_still.append(Path(f"/proc/self/fd/{outbox}").exists())
+
+    monkeypatch.setattr(additions, "put", slow)
+
+    async def test(play: Play, folder: Path) -> None:
+        await asked(play, Kept())
+        await asyncio.to_thread(begun.wait, 30)
+        (work,) = play.dispatcher._tasks
+        work.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.wait({work}, timeout=30)
+        while not open_still:
+            await asyncio.sleep(0.001)
+        assert open_still == [True]
+
+    adding(test, tmp_path / "mail")

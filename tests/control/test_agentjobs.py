@@ -1,7 +1,9 @@
 """What an agent answered, as whoever called it reads it; what is kept for a command that works."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,7 +23,7 @@ def test_whatever_was_printed_makes_an_answer_that_is_passed_on(
 ) -> None:
     whole = printed * (900_001 // len(printed))
     path = tmp_path / "result"
-    path.write_bytes(b"".join(_answer({"agent": "b", "output": output}, whole)))
+    path.write_bytes(b"".join(_answer({"agent": "b", "output": output}, whole, "c")))
     said = parcels.opened(path).said
     assert len(path.read_bytes()) - (len(whole) if output else 0) < MOST
     assert len(said["text"]) <= 1_000_000
@@ -32,7 +34,7 @@ def test_whatever_was_printed_makes_an_answer_that_is_passed_on(
 
 def test_a_sign_that_is_cut_in_two_goes_and_one_that_is_broken_stays_seen(tmp_path: Path) -> None:
     path = tmp_path / "result"
-    path.write_bytes(b"".join(_answer({"agent": "b", "output": True}, b"\xff" + "é".encode() * 3000)))
+    path.write_bytes(b"".join(_answer({"agent": "b", "output": True}, b"\xff" + "é".encode() * 3000, "")))
     said = parcels.opened(path).said
     assert said["text"] == "\ufffd" + "é" * 1999
     assert said["isWhole"] is False
@@ -74,3 +76,55 @@ def test_nothing_is_kept_of_a_command_whose_end_a_person_said_while_it_worked() 
         assert not made._works
 
     asyncio.run(settled())
+
+
+class _Chains:
+    """One run, in a state that a cancel changes only where it is not over."""
+
+    def __init__(self, state: str) -> None:
+        self.run: dict[str, Any] | None = {"state": state, "session": "theirs", "text": "hi", "code": ""}
+
+    async def cancel(self, run: str) -> None:
+        if self.run is not None and self.run["state"] == "running":
+            self.run["state"] = "cancelled"
+
+    def seen(self, run: str) -> dict[str, Any] | None:
+        return self.run
+
+
+@pytest.mark.parametrize(
+    ("state", "ack"), [("running", "proved"), ("completed", "refused"), ("failed", "refused")]
+)
+def test_a_chain_that_is_over_is_not_said_to_have_been_stopped(state: str, ack: str) -> None:
+    made = AgentRunner(*cast(Any, (None, None, None, None)))
+    made.chains = cast(Any, _Chains(state))
+    assert asyncio.run(made.cancel(replace(new(), operation="chain"))) == ack
+
+
+def test_an_answer_has_its_class_when_its_run_is_kept_no_more(tmp_path: Path) -> None:
+    marked, chains, classes = [], _Chains("completed"), {"theirs": "secret"}
+    sealed, result = tmp_path / "sealed", tmp_path / "results"
+    sealed.write_bytes(b"".join(parcels.packed({"agent": "b", "output": True}, {})))
+
+    class Jobs:
+        async def writing(self) -> Any:
+            return SimpleNamespace(papers=SimpleNamespace(path=lambda kind, name: tmp_path / kind))
+
+    class Callees:
+        def class_of(self, session: str, agent: str) -> str:
+            return classes.get(session, "")
+
+        def mark(self, session: str, class_name: str) -> None:
+            marked.append((session, class_name))
+
+    async def collected() -> None:
+        made = AgentRunner(*cast(Any, (Jobs(), Callees(), None, None)))
+        made.chains = cast(Any, chains)
+        one = replace(new(), operation="chain")
+        result.write_bytes(b"".join(cast(Any, await made.fetch(one))))
+        chains.run = None
+        classes.clear()
+        await made.collected(one, "ours")
+
+    asyncio.run(collected())
+    assert marked == [("ours", "secret")]
