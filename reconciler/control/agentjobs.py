@@ -307,7 +307,8 @@ class AgentRunner:
                 return "refused"  # too late
             case "cancelled":
                 return "proved"
-        return "requested"
+            case _:
+                return "requested"
 
     def _watch(self, one: Attempt) -> None:
         if one.id not in self._watched:
