@@ -35,7 +35,7 @@ class Holder(Protocol):
 
 
 @functools.cache
-def _threads() -> Crew:
+def threads() -> Crew:
     """Made when the first call comes: most controllers never need them."""
     return Crew("builtin")
 
@@ -77,7 +77,7 @@ class BuiltinLane:
         self._running[self._whose[number]] += 1
         sink = self._calls[number]
         asked = Asked(sink.session, sink.scope, lambda: number in self._calls)
-        told = _threads().submit(sink.caller, _guarded, self.answer, (tool, arguments, asked))
+        told = threads().submit(sink.caller, _guarded, self.answer, (tool, arguments, asked))
         future: asyncio.Future[Any] = asyncio.wrap_future(told)
         future.add_done_callback(lambda done: self._done(number, done))
 

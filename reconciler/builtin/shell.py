@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from reconciler.builtin.asking import Ended
-from reconciler.builtin.lane import BuiltinLane, Holder
+from reconciler.builtin.lane import BuiltinLane, Holder, threads
 from reconciler.model import commandline
 from reconciler.model.calls import Refusal, Reply, Result, Sink
 from reconciler.model.names import InstanceName
@@ -84,7 +84,8 @@ class ShellLane(BuiltinLane):
 
     async def _reply(self, sink: Sink, arguments: Mapping[str, Any]) -> Reply:
         try:
-            order = self._order(sink.scope, arguments)
+            planned = threads().submit(sink.caller, self._order, sink.scope, arguments)  # a folder may hang
+            order = cast(shellrun.Order, await asyncio.wrap_future(planned))
         except Ended as ended:
             return Refusal(ended.code, ended.diagnostic, no_effect="said")
         except Denied as denied:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -222,3 +223,30 @@ def test_a_call_that_nobody_waits_for_ends_with_everything_it_started(tmp_path: 
         assert not beat.exists()
 
     asyncio.run(run())
+
+
+def test_a_folder_that_hangs_stops_nobody_else(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, go_on, beside = threading.Event(), threading.Event(), []
+
+    def hangs(scope: tuple[ScopeFolder, ...]) -> Any:
+        looks.set()
+        beside.append(go_on.wait(5))
+        raise shell.Ended("refused", "it hung")
+
+    monkeypatch.setattr(shell, "_shown", hangs)
+
+    async def run() -> Reply:
+        lane = shell.ShellLane(
+            InstanceName("programs", "0" * 64), Held(), recipe(), shell.Grounds(limits, ())
+        )
+        waits = Waits((ScopeFolder(str(tmp_path), "read"),))
+        lane.send("shell_run", {"command": "true"}, waits, 10**6)
+        assert await asyncio.to_thread(looks.wait, WAIT_S)
+        go_on.set()
+        return await asyncio.wait_for(waits.reply, WAIT_S)
+
+    reply = asyncio.run(run())
+    assert isinstance(reply, Refusal)
+    assert beside == [True]
