@@ -37,9 +37,9 @@ def rows(document: dict[str, object], settings: usage.Settings) -> list[list[str
 
 
 def _leaves(settings: usage.Settings, hosts: list[object]) -> str:
-    """Where what a binding is handed may go, and what rules it."""
+    """The hosts that a binding's connector reaches, and what rules what goes there; "" where it lists none."""
     if not hosts:
-        return "nothing: it reaches no host"
+        return ""
     try:
         standing.document(settings.config, "policy", "egress")
     except usage.Stopped:
