@@ -37,7 +37,7 @@ def rows(document: dict[str, object], settings: usage.Settings) -> list[list[str
 
 
 def _leaves(settings: usage.Settings, hosts: list[object]) -> str:
-    """The hosts that a binding's connector reaches, and what rules what goes there; "" where it lists none."""
+    """The hosts that a binding's connector reaches, and what rules it; "" where it lists none."""
     if not hosts:
         return ""
     try:
