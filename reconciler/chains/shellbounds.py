@@ -68,7 +68,7 @@ def kept(arguments: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str,
             return f"the chain's bound '_max_output_bytes' is below {_LEAST}, the least that can be kept here"
         if int(most) > 0:
             asked = found.get("max_output_bytes", _MOST)
-            found["max_output_bytes"] = min(int(most), asked) if isinstance(asked, int) else asked
+            found["max_output_bytes"] = min(int(most), asked) if isinstance(asked, int | float) else asked
     return found
 
 

@@ -29,7 +29,7 @@ def kept(tool: str, arguments: Mapping[str, Any], policies: Mapping[str, str]) -
     for key, name in _CEILINGS.items():
         if (most := int(policies.get(key, "0"))) > 0:
             asked = found.get(name, _MOST[name])
-            found[name] = min(most, asked, _MOST[name]) if isinstance(asked, int) else asked
+            found[name] = min(most, asked, _MOST[name]) if isinstance(asked, int | float) else asked
     body = found.get("body", "")
     if 0 < int(policies.get(_BODY, "0")) < len(str(body).encode("utf-8", "replace")):
         return "the body is larger than the chain allows"

@@ -128,9 +128,8 @@ def _git_dir(top: str) -> str | None:
 
 def plain(path: str, most_bytes: int) -> bytes:
     """What a regular file begins with; OSError where it is none: nobody waits for who writes into a pipe."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:  # noqa: PTH123 - a descriptor
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{path} is no regular file")
         return file.read(most_bytes)
 

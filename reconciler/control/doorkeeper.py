@@ -133,7 +133,7 @@ class Doorkeeper:
         try:
             await asyncio.to_thread(self._sessions.reach_disk, session)
             await self._open_door(session)
-        except (OSError, ValueError):
+        except (OSError, ValueError, asyncio.CancelledError):
             await self.close(session.id)
             raise
         return session

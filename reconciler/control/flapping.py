@@ -103,7 +103,7 @@ class Flapping:
         for one in kept:
             last_s, next_s = min(one.last_s + shift_s, now_s), min(one.next_s + shift_s, now_s + LAST_WAIT_S)
             track = _Track(last_s, [(last_s, one.form)], one.applied, (one.changes, one.returns))
-            track.wait_s, track.next_s = one.wait_s, next_s
+            track.wait_s, track.next_s = float(one.wait_s), next_s
             self._tracks[ObjectRef.parse(one.object)] = track
 
     def due_s(self, held: Iterable[ObjectRef]) -> float | None:

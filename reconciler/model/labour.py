@@ -7,10 +7,12 @@ where it is a pointer into the schema; one that cannot be followed here counts a
 """
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 _SAME = ("allOf", "anyOf", "oneOf")
 _ALSO = ("not", "if", "then", "else")
+_WHERE = ("dependentSchemas", "dependencies")  # the older name is obeyed, too
 _UNKNOWN = ("$dynamicRef", "$recursiveRef")
 _EACH = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("items", "contains", "unevaluatedItems")
@@ -23,8 +25,8 @@ def steps(schema: object, value: object, most: int) -> int:
     while left:
         one, part = left.pop()
         done += 1
-        if done > most:
-            break
+        if done + len(left) > most:
+            return most + 1
         if not isinstance(one, dict):
             continue
         if any(key in one for key in _UNKNOWN) or ("$id" in one and one is not schema):
@@ -35,7 +37,7 @@ def steps(schema: object, value: object, most: int) -> int:
                 return most + 1
             left.append((target, part))
         times = 2 if any(key in one for key in _AGAIN) else 1
-        left += [*_of_itself(one, part), *_below(one, part)] * times
+        left += [*islice(chain(_of_itself(one, part), _below(one, part)), most)] * times
     return done
 
 
@@ -44,8 +46,9 @@ def _of_itself(schema: dict[str, Any], value: object) -> Iterator[tuple[object, 
         if isinstance(many := schema.get(key), list):
             yield from ((one, value) for one in many)
     yield from ((schema[key], value) for key in _ALSO if key in schema)
-    if isinstance(named := schema.get("dependentSchemas"), dict):
-        yield from ((one, value) for one in named.values())
+    for key in _WHERE:
+        if isinstance(named := schema.get(key), dict):
+            yield from ((one, value) for one in named.values())
 
 
 def _below(schema: dict[str, Any], value: object) -> Iterator[tuple[object, object]]:

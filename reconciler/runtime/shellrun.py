@@ -93,8 +93,8 @@ async def _started(order: Order, taps: "tuple[_Tap, _Tap]", ends: ExitStack) -> 
         theirs.close()
         try:
             async with asyncio.timeout(_SET_UP_S):
-                inner = infopipe.child_pid(await infopipe.until(told, b"}"))
                 process.group = order.group()  # its end takes its group away, too
+                inner = infopipe.child_pid(await infopipe.until(told, b"}"))
                 process.adopt(inner)
                 os.write(unblock, b"1")
         except (TimeoutError, OSError, ValueError) as fault:

@@ -64,6 +64,11 @@ def test_a_program_beyond_the_bounds_is_not_run(arguments: dict[str, Any], polic
             {"_max_output_bytes": "1000"},
             {"command": "ls", "max_output_bytes": 500},
         ),
+        (  # a whole number to a schema, however it is written
+            {"command": "ls", "max_output_bytes": 500_000.0},
+            {"_max_output_bytes": "1000"},
+            {"command": "ls", "max_output_bytes": 1000},
+        ),
         ({"command": "ls"}, {"_max_output_bytes": "0"}, {"command": "ls"}),
         ({"command": "ls"}, {"_max_output_bytes": "-1"}, {"command": "ls"}),
         (  # which the interface refuses: what it asks for is not made another wish
@@ -126,6 +131,7 @@ URL = "https://api.one.test/x"
         ),
         ("http_get", {}, {"_max_response_bytes": "100"}, {"max_bytes": 100}),
         ("http_get", {"max_bytes": 50}, {"_max_response_bytes": "100"}, {"max_bytes": 50}),
+        ("http_get", {"max_bytes": 9e5}, {"_max_response_bytes": "100"}, {"max_bytes": 100}),
         ("http_get", {}, {"_max_response_bytes": "0"}, {}),
         ("http_post", {}, {"_request_timeout_seconds": "9000"}, {"timeout_seconds": 50}),
         ("http_get", {}, {"_disallow_redirects": "true"}, {"follow_redirects": False}),

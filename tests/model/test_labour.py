@@ -1,6 +1,7 @@
 """A schema of somebody else's takes no longer than it may, whatever its references and branches repeat."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ def doubling(levels: int, keyword: str) -> dict[str, Any]:
             found[f"l{level}"] = {"anyOf": [inner, dict(inner)]}
         elif keyword == "unevaluatedProperties":
             found[f"l{level}"] = {"allOf": [below], keyword: False}
+        elif keyword == "dependencies":
+            found[f"l{level}"] = {keyword: {"a": below, "b": dict(below)}}
         else:
             found[f"l{level}"] = {keyword: [below, dict(below)]}
     return {"$ref": "#/$defs/l0", "$defs": found}
@@ -32,7 +35,9 @@ def nested(levels: int, leaf: object) -> object:
 
 TWICE = {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "array", "items": {"$ref": "#"}}]}
 HOSTILE: dict[str, dict[str, Any]] = {
-    **{key: doubling(60, key) for key in ("allOf", "anyOf", "oneOf", "unevaluatedProperties")},
+    **{
+        key: doubling(60, key) for key in ("allOf", "anyOf", "oneOf", "unevaluatedProperties", "dependencies")
+    },
     "itself": {"$ref": "#"},
     "anchor": {"anyOf": [{"$ref": "#a"}, {"$ref": "#a"}], "$defs": {"a": {"$anchor": "a"}}},
     "dynamic": {"$dynamicRef": "#"},
@@ -100,3 +105,19 @@ def test_steps_are_those_of_every_keyword_that_applies_a_schema() -> None:
     assert labour.steps(schema, {"a": [1, 2]}, 100) == 1 + 4 + 1 + 2
     assert labour.steps(schema, {}, 100) == 1 + 4
     assert labour.steps(schema, {}, 3) == 4
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"allOf": [{"$ref": "#"}] * 3_000}, None),
+        ({"patternProperties": {f"^{n}": {} for n in range(3_000)}}, {str(n): 1 for n in range(3_000)}),
+    ],
+)
+def test_counting_takes_little_room_itself(schema: dict[str, Any], value: object) -> None:
+    tracemalloc.start()
+    try:
+        assert labour.steps(schema, value, 50_000) > 50_000
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
