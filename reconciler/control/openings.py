@@ -96,7 +96,9 @@ class Openings:
         form = look.admission.in_force.get(ref) if look and ref else None
         if form is None or not isinstance(form.spec, Agent):
             return {"harness": "none", "sandbox": {"egress": []}}
-        return {"harness": form.spec.harness, "sandbox": {"egress": list(form.spec.sandbox.egress)}}
+        of = form.spec.sandbox
+        bounds = {"memory_bytes": of.memory_bytes, "pids": of.pids, "cpu": of.cpu}
+        return {"harness": form.spec.harness, "sandbox": {"egress": list(of.egress), "bounds": bounds}}
 
     def _agent_routes(self, agent: str) -> AgentRoutes:
         routes = self._controller.table.agents.get(agent)

@@ -18,7 +18,8 @@ from reconciler.doors import client, unserved, usage
 from reconciler.doors.attempts import Attempts
 from reconciler.egress.proxy import Proxy
 from reconciler.model.hosts import Allow
-from reconciler.runtime import agentbox, agenthost, agentrun, host, netns, scoped, seccomp
+from reconciler.model.recipes import SandboxPolicy
+from reconciler.runtime import agentbounds, agentbox, agenthost, agentrun, host, netns, scoped, seccomp
 from reconciler.runtime.agentbox import Box, Mount, Start
 
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -75,16 +76,30 @@ def run(
         start = Start(program, tuple(words), tuple(scope.seen), ends)
         return agentbox.command(machine.interpreter, start)
 
-    order = agentrun.Order(machine.bwrap, agentbox.options(box), command, filters)
-    try:
-        return agentrun.run(order, proxy.start if listed else None, close)
-    except (agentrun.NotStartedError, netns.NoListenerError) as fault:
-        raise Unboxed(f"{fault}: 'handler doctor' says which walls stand on this machine") from None
-    finally:
-        attempts.tell()
+    with agentbounds.kept(_bounds(opened)) as group:
+        order = agentrun.Order(machine.bwrap, agentbox.options(box), command, filters, group)
+        try:
+            return agentrun.run(order, proxy.start if listed else None, close)
+        except (agentrun.NotStartedError, netns.NoListenerError, OSError) as fault:
+            raise Unboxed(f"{fault}: 'handler doctor' says which walls stand on this machine") from None
+        finally:
+            attempts.tell()
+            if group.out_of_memory():
+                sys.stderr.write(_OUT_OF_MEMORY)
 
 
 _PYTHONS = (13, 25)  # SIGPIPE and SIGXFSZ, which every Python ignores
+
+
+_PIDS = 4096  # where no agent's file says anything
+_OUT_OF_MEMORY = "handler: a process of it was ended for want of memory: sandbox.memoryBytes of the agent\n"
+
+
+def _bounds(opened: Mapping[str, object]) -> SandboxPolicy:
+    """What the agent's file says of memory, processes and processors."""
+    sandbox = opened.get("sandbox")
+    said = sandbox.get("bounds") if isinstance(sandbox, dict) else None
+    return SandboxPolicy(**said) if isinstance(said, dict) else SandboxPolicy(pids=_PIDS)
 
 
 def _listed(opened: Mapping[str, object]) -> tuple[str, ...]:

@@ -392,10 +392,16 @@ HarnessWord = Literal[
 
 
 class AgentSandbox(Record):
-    """What `handler run --sandbox` lets this agent's programs reach."""
+    """What `handler run --sandbox` lets this agent's programs reach and use; so do runs for others."""
 
     egress: Seq[HostPort] = ()
     """The exact `host:port` pairs that they may reach, by https; without any they have no network."""
+    memory_bytes: Bytes | None = None
+    """The most memory that all its processes may use."""
+    pids: Annotated[int, Field(ge=1, le=65_536)] = 4096
+    """The most processes and threads."""
+    cpu: Annotated[float, Field(gt=0, le=1024)] | None = None
+    """The share of processors: 1.5 is one and a half."""
 
 
 class Agent(Record):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.runtime import infopipe, memory, netns
+from reconciler.runtime.limits import Group
 
 _PASSED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
@@ -34,12 +35,15 @@ class NotStartedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to spawn; ``command`` is given the signals that are blocked and to be the program's own again."""
+    """What to spawn; ``command`` is given the signals that are blocked and to be the program's own again.
+    ``group`` bounds it from before its first step.
+    """
 
     bwrap: str
     options: tuple[str, ...]
     command: Callable[[tuple[int, ...]], tuple[str, ...]]
     seccomp: bytes
+    group: Group
 
 
 def run(order: Order, serve: Serve | None, close: Callable[[], Awaitable[None]]) -> int:
@@ -75,6 +79,7 @@ async def _run(
             ends.callback(os.close, told)
             ends.callback(os.close, unblock)
             inner = await _inner_pid(told)
+            order.group.admit(inner)
             if serve is not None:
                 await serve(await netns.listener(inner))
             for number in own:

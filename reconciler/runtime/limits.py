@@ -10,7 +10,7 @@ import os
 import re
 import resource
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,6 +93,17 @@ class Limits:
                 group.kill()
                 group.remove()
         return ended
+
+    def sweep_dead(self, owners: str, lives: Callable[[str], bool]) -> None:
+        """End and remove what owners of this beginning have left whose rest, a process's number, is gone."""
+        for tree in self._trees:
+            for base in tree.at.glob(f"{_LABEL}{owners}*"):
+                if lives(base.name.removeprefix(f"{_LABEL}{owners}")):
+                    continue
+                for folder in (*(path for path in base.glob("*") if path.is_dir()), base):
+                    group = Group((folder,), self.shape, ())
+                    group.kill()
+                    group.remove()
 
     def close(self) -> bool:
         """Remove the owner's own groups; False while the kernel still counts a dead process in one."""

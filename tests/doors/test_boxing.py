@@ -19,7 +19,9 @@ import pytest
 
 from reconciler.doors import boxing
 from reconciler.egress.proxy import Proxy, Streams, dialled
-from reconciler.runtime import agenthost
+from reconciler.model.recipes import SandboxPolicy
+from reconciler.runtime import agenthost, limits
+from reconciler.runtime.limits import Limits
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +56,7 @@ class Stage:
         (self.state / "ledger").write_text("canary-4711")
         self.scope: list[dict[str, str]] = [{"path": str(self.work), "access": "create"}]
         self.egress: list[str] = []
+        self.bounds: dict[str, Any] = {"memory_bytes": None, "pids": 4096, "cpu": None}
         self.quiet = True
 
     def close(self) -> None:
@@ -66,7 +69,7 @@ class Stage:
             "config": str(self.config),
             "folder": str(self.session),
             "scope": self.scope,
-            "sandbox": {"egress": self.egress},
+            "sandbox": {"egress": self.egress, "bounds": self.bounds},
         }
         program = shutil.which(words[0]) or words[0]
         wish = boxing.Wish(tuple(read), tuple(kept))
@@ -554,3 +557,40 @@ def _greeting(name: str) -> bytes:
     with pytest.raises(ssl.SSLWantReadError):
         client.do_handshake()
     return outside.read()
+
+
+@pytest.mark.parametrize("by", ["group", "rlimit"])
+def test_memory_and_processes_are_bounded_and_nothing_is_left_of_the_bounds(
+    stage: Stage, by: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if by == "rlimit":
+        monkeypatch.setattr(limits, "_found", lambda proc: [])
+    elif Limits("probe").shape == "rlimit":
+        pytest.skip("no control group may be made here")
+    stage.bounds |= {"memory_bytes": 200 * 2**20, "pids": 40}
+    found = stage.inside(
+        "import threading\n"
+        "held = threading.Event()\n"
+        "threads = [threading.Thread(target=held.wait, daemon=True) for _ in range(200)]\n"
+        "def begin():\n"
+        "    for one in threads: one.start()\n"
+        "tried('threads', begin)\n"
+        "found['begun'] = sum(one.is_alive() for one in threads)\n"
+        "held.set()\n"
+    )
+    assert (found["threads"], 0 < found["begun"] < 40) == ("RuntimeError", True)
+    capfd.readouterr()
+    assert stage.run(PYTHON, "-I", "-S", "-c", "kept = bytearray(400 * 2**20)") != 0
+    said = capfd.readouterr().err
+    assert ("want of memory" if by == "group" else "MemoryError") in said
+    left = [tree.at / limits._LABEL for tree in Limits("probe")._trees]
+    assert not [path for one in left for path in one.parent.glob(f"{one.name}run-*")]
+
+
+def test_what_a_killed_one_left_of_its_bounds_goes_with_the_next(stage: Stage) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    group = Limits(f"run-{gone.pid}", root=False).group("program", SandboxPolicy())
+    assert all(folder.is_dir() for folder in group.folders)
+    assert stage.run("true") == 0
+    assert not any(folder.parent.exists() for folder in group.folders)

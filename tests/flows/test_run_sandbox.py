@@ -27,7 +27,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         made.write(
             "agents/clerk.toml",
             'apiVersion = "handler.agent/v1"\nservices = { ocr = "fine" }\n'
-            f'requires = ["ocr/v1"]\nscope = ["{made.inbox}"]\nsandbox.egress = ["api.example.com:443"]\n',
+            f'requires = ["ocr/v1"]\nscope = ["{made.inbox}"]\nsandbox.egress = ["api.example.com:443"]\n'
+            "sandbox.pids = 100\n",
         )
         shutil.copy(FIXTURES / "invoice.png", made.inbox)
         made.start()
@@ -61,6 +62,17 @@ def test_the_service_answers_inside_and_the_rest_of_the_machine_does_not(place: 
     assert done.returncode != 0  # no controller is in reach of a person's commands
     wait_for(lambda: sessions(place) == [], "its session ends with it")
     assert list((place.run / "s").iterdir()) == []
+
+
+def test_no_more_threads_run_than_the_agents_file_says(place: House) -> None:
+    code = (
+        "import threading, time\n"
+        "try:\n"
+        "    for _ in range(200): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+        "except RuntimeError as fault: print(fault, threading.active_count() < 100)\n"
+    )
+    done = place.handler("run", "clerk", "--sandbox", "--", PYTHON, "-c", code)
+    assert done.stdout == "can't start new thread True\n"
 
 
 def test_what_is_not_listed_is_refused_in_words(place: House) -> None:
