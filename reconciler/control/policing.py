@@ -359,8 +359,9 @@ class Policing:
         """
         mark = mark_of(policy, told)
         if (given := await self.approvals.consent(mark)) is not None:
-            decision = self.evidence.decided(policy, told, given)
-            return given.id, decision if still() else ""
+            found = given if still() else replace(given, state="expired")
+            decision = self.evidence.decided(policy, told, found)
+            return found.id, decision if found.state == "used" else ""
         until = self._now() + told.ruled.timeout_s
         about = self.evidence.about(policy, told)
         asked = self.approvals.asked(mark, about, until=until, wait_s=wait_s, still=still)

@@ -109,8 +109,8 @@ class Board:
             if told is not None and key in self._wanted:
                 self._told[key] = told = replace(told, handled=iso(self._now()))
                 document = _document(told)
-                self._trying(lambda: int(atomic.write(self._path(key), document)))
-                self._seals.wrote(key, len(document))
+                if self._trying(lambda: int(atomic.write(self._path(key), document))):
+                    self._seals.wrote(key, len(document))
 
     def publish(self, objects: Iterable[ObjectStatus]) -> int:
         """Make the folder hold these objects and no other; how many files were written or removed.

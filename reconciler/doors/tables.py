@@ -16,12 +16,7 @@ _SCREEN = 40  # objects that fit a screen; more ready ones are folded
 _DETAIL = 3  # the column that may be cut on a live screen
 _LOG_LINES = 5  # of the log of a binding that is not ready
 WITHIN = ("builtin", "cassette", "dialect")  # runtimes that have no process
-_UNSELECTED = (
-    "approval",
-    "chain",
-    "config",
-    "policy",
-)  # nobody selects one: it holds, or is run, for whoever
+_UNSELECTED = ("approval", "chain", "config", "policy")  # nobody selects one: it holds, or is run, for all
 _SHORT = 7  # digits of a commit that people read
 _STARTING = ("Starting", "CapacityWait")
 _HELP = {

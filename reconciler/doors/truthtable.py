@@ -34,17 +34,8 @@ def observations(document: dict[str, object], paint: columns.Paint) -> str:
     rows = [["TRUTH", "OPERATION", "VALUE", "SEEN", "HOLDS", "BY", "WHAT WAS SEEN"]]
     for kind, nothing in _NOTHING.items():
         found = [one for one in seen if one.get("kind") == kind]
-        rows += [_row(one) for one in found] or [
-            [
-                kind,
-                "*",
-                nothing,
-                "",
-                "",
-                "",
-                _ASKED[kind].format(name=name, connector=connector or "CONNECTOR"),
-            ]
-        ]
+        ask = _ASKED[kind].format(name=name, connector=connector or "CONNECTOR")
+        rows += [_row(one) for one in found] or [[kind, "*", nothing, "", "", "", ask]]
     text = columns.table(rows, paint, [["bold"] * 7] + [[""] * 7] * (len(rows) - 1))
     if isinstance(models, dict):
         missing = ", ".join(map(str, models.get("missing") or ())) or "none"

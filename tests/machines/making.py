@@ -142,11 +142,7 @@ def _settled(root: Path) -> None:
         ("group", f"tester:x:{USER}:\n"),
     ):
         (root / "etc" / name).write_text((root / f"usr/share/base-passwd/{name}.master").read_text() + more)
-    for name in (
-        "dev",
-        "proc",
-        "sys",
-    ):  # links, where a container made them
+    for name in ("dev", "proc", "sys"):  # links, where a container made them
         if (folder := root / name).is_symlink():
             folder.unlink()
             folder.mkdir()

@@ -70,7 +70,7 @@ def golden(name: str, text: str) -> None:
     if os.environ.get("HANDLER_GOLDEN") == "write":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert text == path.read_text()
+    assert text == path.read_text(), text
 
 
 @pytest.fixture

@@ -299,6 +299,7 @@ def test_a_fault_of_the_controllers_own_is_said(made: Place, monkeypatch: pytest
         monkeypatch.setattr(controller.parts.looker, "look", broken)
         made.write("bindings/b.toml", BINDING)
         await made.until_reason("InternalError")
+        await controller.speak()
         made.gold("InternalError", "status")
 
     made.live(story)
