@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -142,7 +143,7 @@ class ShellLane(BuiltinLane):
             machine.bwrap,
             "handler-shell",
             box,
-            agentbox.command(machine.interpreter, start),
+            partial(agentbox.command, machine.interpreter, start),
             seccomp.program(os.uname().machine),
             lambda: self._grounds.limits.group(unit, self._policy),
             _encoded(str(arguments.get("stdin", ""))),

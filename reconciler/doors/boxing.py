@@ -71,10 +71,10 @@ def run(
         await proxy.close()
         await attempts.flush()
 
-    def command(own: tuple[int, ...]) -> tuple[str, ...]:
+    def command(own: tuple[int, ...], word: int) -> tuple[str, ...]:
         ends = tuple({*own, *_PYTHONS})
         start = Start(program, tuple(words), tuple(scope.seen), ends)
-        return agentbox.command(machine.interpreter, start)
+        return agentbox.command(machine.interpreter, start, word)
 
     with agentbounds.kept(_bounds(opened)) as group:
         order = agentrun.Order(machine.bwrap, agentbox.options(box), command, filters, group)

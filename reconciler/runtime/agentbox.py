@@ -25,12 +25,16 @@ _KEPT = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "LANG", "LANGUAGE", "TZ
 _KEPT_STARTS = ("LC_",)
 
 # Runs first inside: sees that what is shown is what was meant (a path may have been swapped before it was
-# mounted), gives the program its signals back as they were for whoever started it, and becomes it.
+# mounted) and that whoever built the sandbox lives and says so by one byte (it may have died before the
+# sandbox could hear of that), gives the program its signals back as they were for them, and becomes it.
 _BOOT = """
 import posix, sys, _signal
 fsencode = lambda text: text.encode(sys.getfilesystemencoding(), "surrogateescape")
-seen, numbers, path, arguments = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
-for _ in range(seen):
+word, seen, numbers, path, *arguments = sys.argv[1:]
+if not posix.read(int(word), 1):
+    posix._exit(126)
+posix.close(int(word))
+for _ in range(int(seen)):
     place, device, inode, *arguments = arguments
     found = posix.stat(place)
     if (found.st_dev, found.st_ino) != (int(device), int(inode)):
@@ -104,12 +108,12 @@ class Start:
     signals: tuple[int, ...] = ()
 
 
-def command(interpreter: str, start: Start) -> tuple[str, ...]:
-    """The command line inside."""
+def command(interpreter: str, start: Start, word: int) -> tuple[str, ...]:
+    """The command line inside; a byte from the descriptor ``word`` lets it begin, its end forbids it."""
     seen = (str(part) for one in start.seen for part in one)
     numbers = ",".join(str(int(number)) for number in start.signals)
     counted = (str(len(start.seen)), numbers, start.program)
-    return (interpreter, "-I", "-S", "-c", _BOOT, *counted, *seen, *start.words)
+    return (interpreter, "-I", "-S", "-c", _BOOT, str(word), *counted, *seen, *start.words)
 
 
 def variables(

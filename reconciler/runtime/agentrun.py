@@ -35,13 +35,13 @@ class NotStartedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to spawn; ``command`` is given the signals that are blocked and to be the program's own again.
-    ``group`` bounds it from before its first step.
+    """What to spawn. ``command`` gets the signals that are blocked and to be the program's own again, and the
+    descriptor that lets it begin; ``group`` bounds it from before its first step.
     """
 
     bwrap: str
     options: tuple[str, ...]
-    command: Callable[[tuple[int, ...]], tuple[str, ...]]
+    command: Callable[[tuple[int, ...], int], tuple[str, ...]]
     seccomp: bytes
     group: Group
 
@@ -84,7 +84,7 @@ async def _run(
                 await serve(await netns.listener(inner))
             for number in own:
                 loop.add_signal_handler(number, _pass_on, number, inner)
-            os.write(unblock, b"1")
+            os.write(unblock, b"11")  # one for bubblewrap, one for what runs in it
             signal.pthread_sigmask(signal.SIG_UNBLOCK, own)
         return await _end(child)
     finally:
@@ -109,10 +109,12 @@ def _spawned(order: Order, own: tuple[int, ...]) -> tuple[subprocess.Popen[bytes
         theirs.callback(os.close, blocked)
         filters = memory.file("seccomp", order.seccomp, theirs)
         options = memory.file("options", packed, theirs)
+        word = os.dup(blocked)
+        theirs.callback(os.close, word)
         numbers = ("--info-fd", tell, "--block-fd", blocked, "--seccomp", filters, "--args", options)
         child = subprocess.Popen(  # noqa: S603 - an argument list that agentbox builds
-            (order.bwrap, *map(str, numbers), "--", *order.command(own)),
-            pass_fds=(tell, blocked, filters, options),
+            (order.bwrap, *map(str, numbers), "--", *order.command(own, word)),
+            pass_fds=(tell, blocked, word, filters, options),
             cwd="/",
             env={},
         )

@@ -29,12 +29,14 @@ _KILLED = 128 + 9
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run. ``label`` is the name that bubblewrap bears; ``group`` makes its bounds."""
+    """What to run. ``label`` is the name that bubblewrap bears; ``command`` gets the descriptor that lets it
+    begin; ``group`` makes its bounds.
+    """
 
     bwrap: str
     label: str
     box: agentbox.Box
-    command: tuple[str, ...]
+    command: Callable[[int], tuple[str, ...]]
     seccomp: bytes
     group: Callable[[], Group]
     stdin: bytes = b""
@@ -96,7 +98,7 @@ async def _started(order: Order, taps: "tuple[_Tap, _Tap]", ends: ExitStack) -> 
                 process.group = order.group()  # its end takes its group away, too
                 inner = infopipe.child_pid(await infopipe.until(told, b"}"))
                 process.adopt(inner)
-                os.write(unblock, b"1")
+                os.write(unblock, b"11")  # one for bubblewrap, one for what runs in it
         except (TimeoutError, OSError, ValueError) as fault:
             how = await process.kill()
             why = str(fault) or "it took too long"
@@ -115,14 +117,16 @@ def _spawned(
     filters = memory.file("seccomp", order.seccomp, theirs)
     stdin = memory.file("stdin", order.stdin, theirs)
     tell, blocked = signs
+    word = os.dup(blocked)
+    theirs.callback(os.close, word)
     numbers = ("--info-fd", tell, "--block-fd", blocked, "--seccomp", filters, "--args", number)
     return subprocess.Popen(  # noqa: S603 - an argument list that agentbox builds
-        (order.label, *map(str, numbers), "--new-session", "--", *order.command),
+        (order.label, *map(str, numbers), "--new-session", "--", *order.command(word)),
         executable=order.bwrap,
         stdin=stdin,
         stdout=outputs[0],
         stderr=outputs[1],
-        pass_fds=(tell, blocked, filters, number),
+        pass_fds=(tell, blocked, word, filters, number),
         cwd="/",
         env={},
     )

@@ -1,6 +1,7 @@
 """The arguments of an agent's sandbox, as a pure function, and what of a machine its program is shown."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.runtime import agentbox, agenthost, wayout
+from reconciler.runtime import agentbox, agenthost, host, wayout
 from reconciler.runtime.agentbox import Box, Mount, Start
 
 BOX = Box(
@@ -77,9 +78,9 @@ def test_no_text_stands_where_an_option_can_start(words: list[str], values: dict
     assert options[at + 3 * len(values) :] == plain[at:]
     given_ = options[at : at + 3 * len(values)]
     assert given_ == tuple(part for name, value in values.items() for part in ("--setenv", name, value))
-    command = agentbox.command("/usr/bin/python3", Start("/bin/x", tuple(words)))
+    command = agentbox.command("/usr/bin/python3", Start("/bin/x", tuple(words)), 7)
     assert command[:4] == ("/usr/bin/python3", "-I", "-S", "-c")
-    assert command[5:] == ("0", "", "/bin/x", *words)
+    assert command[5:] == ("7", "0", "", "/bin/x", *words)
 
 
 def test_the_environment_is_built_anew() -> None:
@@ -108,25 +109,72 @@ def test_what_is_listed_is_not_taken_for_the_sandboxs_own(listed: list[str], ins
     assert found["NO_PROXY"] == found["no_proxy"] == inside
 
 
+_WORD = 200  # a descriptor that nothing else has
+
+
+def ran(start: Start, *before: str, word: bytes = b"1") -> "subprocess.CompletedProcess[str]":
+    read, write = os.pipe()
+    os.dup2(read, _WORD)
+    os.write(write, word)
+    os.close(write)
+    try:
+        words = (*before, *agentbox.command(sys.executable, start, _WORD))
+        return subprocess.run(words, capture_output=True, text=True, check=False, pass_fds=(_WORD,))
+    finally:
+        os.close(read)
+        os.close(_WORD)
+
+
+def test_a_program_begins_at_a_word_and_is_not_handed_what_the_word_came_by() -> None:
+    start = Start("/bin/sh", ("sh", "-c", f"echo begun; [ -e /proc/$$/fd/{_WORD} ] || echo closed"))
+    assert ran(start).stdout == "begun\nclosed\n"
+    gone = ran(start, word=b"")
+    assert (gone.returncode, gone.stdout) == (126, "")
+
+
+_BUILDER = """
+import os, signal, sys
+from reconciler.runtime import agentbox, agenthost, agentrun, limits, seccomp
+bwrap, python, word = sys.argv[1:]
+found = agenthost.system()
+agenthost.add_program(found, python, (), ())
+user = (os.geteuid() or 1000, os.getegid() or 1000)
+box = agentbox.Box("/home/x", "/", user, found.as_mounts(), tuple(found.links.items()), (), (), ())
+options = tuple(one for one in agentbox.options(box) if one != "--die-with-parent")  # it was not told yet
+start = agentbox.Start("/bin/sh", ("sh", "-c", "echo begun"))
+command = lambda own, number: agentbox.command(python, start, number)
+filters = seccomp.program(os.uname().machine, routes=True)
+group = limits.Group((), "rlimit", ())
+_, told, unblock = agentrun._spawned(agentrun.Order(bwrap, options, command, filters, group), ())
+while b"}" not in os.read(told, 4096): pass
+os.write(unblock, word.encode())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.parametrize(("word", "said"), [("", ""), ("11", "begun\n")])
+def test_a_sandbox_that_did_not_hear_of_its_builders_death_runs_nothing_without_its_word(
+    word: str, said: str
+) -> None:
+    machine = host.survey()
+    words = (sys.executable, "-c", _BUILDER, machine.bwrap, machine.interpreter, word)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, said, "")
+
+
 def test_a_program_gets_its_signals_and_its_words_as_it_would_without_us() -> None:
     code = "import signal, sys; print([signal.getsignal(n) == signal.SIG_DFL for n in (2, 15)], sys.argv[1:])"
     start = Start(
         sys.executable, (sys.executable, "-c", code, "-x", "a b"), (), (signal.SIGINT, signal.SIGPIPE)
     )
-    command = agentbox.command(sys.executable, start)
-    done = subprocess.run(
-        ("sh", "-c", 'trap "" INT TERM; exec "$@"', "sh", *command),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran(start, "sh", "-c", 'trap "" INT TERM; exec "$@"', "sh")
     assert (
         done.stdout == "[False, False] ['-x', 'a b']\n"
     )  # Python handles SIGINT itself; SIGTERM stays ignored
     code = "trap - INT 2>/dev/null; grep -i sigign /proc/self/status"
     start = Start("/bin/sh", ("sh", "-c", code), (), (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ))
-    ran = subprocess.run(agentbox.command(sys.executable, start), capture_output=True, text=True, check=True)
-    ignored = int(ran.stdout.split()[1], 16)
+    ignored = int(ran(start).stdout.split()[1], 16)
     assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
 
 

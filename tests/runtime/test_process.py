@@ -50,7 +50,7 @@ def test_a_program_whose_sandbox_ended_while_it_was_built_takes_its_group_away(
         group.mkdir()
         return Group((group,), "v2", ())
 
-    order = shellrun.Order(str(bwrap), "label", cast(Box, None), ("x",), b"", bounds)
+    order = shellrun.Order(str(bwrap), "label", cast(Box, None), lambda _: ("x",), b"", bounds)
     with pytest.raises(NotStartedError):
         asyncio.run(shellrun.run(order, 30, 1000))
     assert not group.exists()
