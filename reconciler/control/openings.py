@@ -188,5 +188,5 @@ class Openings:
             "capabilities": str(folder / SHEET),
             "sockets": {name: str(folder / f"{name}.sock") for name in session.routes.routes},
             "stands": self._stands(session),
-            "routes": {name: str(route.instance) for name, route in session.routes.routes.items()},
+            "routes": {name: str(route.instance) for name, route in session.serving.routes.items()},
         }

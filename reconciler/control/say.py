@@ -197,6 +197,8 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
         found = _whole(facts, "Idle", _NO_PROCESS if spoken else "the first call starts it")
     else:
         found = _instance_ready(current)
+    if found.reason == "Idle" and (own := [one for one in seen if one.session and one.pid is not None]):
+        found = _whole(facts, "Running", f"sessions with a process of their own: {len(own)}")
     return told.ready(facts.truths.get(ref), found)
 
 
@@ -318,7 +320,7 @@ def _observed(seen: tuple[InstanceSeen, ...]) -> Iterator[Condition]:
             last = "ProcessVanished" if _vanished(failed[0]) else failed[0].reason or "ReconcileError"
         reason: Reason = "Running" if running else last
         yield Condition("Linked", linked, reason, "" if running else failed[0].message)
-    if any(one.phase == "draining" for one in seen):
+    if any(one.phase == "draining" and not one.session for one in seen):
         yield Condition("Reconciling", "True", "Draining", "an earlier instance ends with its last call")
     yield from _contained(running, failed)
 

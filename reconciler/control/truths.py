@@ -226,7 +226,7 @@ class Truths:
         """A person asks: what was taken away by calls may be tried at once."""
         for name, book in self._books.items():
             if name.binding == binding:
-                book.courses.clear()
+                book.courses = {of: one for of, one in book.courses.items() if one.value == "ready"}
                 book.link = None
                 self._say(book)
 

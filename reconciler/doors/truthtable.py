@@ -7,7 +7,7 @@ from reconciler.doors import columns, standing
 _ASKED = {
     "link": "not observed: `handler probe {name}` asks once, `probe.link` of the binding always",
     "readiness": "not observed: the next call tells",
-    "conformance": "not asked for (`conformance.require`): `handler connector check {connector}` tells",
+    "conformance": "not asked for (`conformance.require`): `handler connector check{connector}` tells",
 }
 _NOTHING = {"link": "unknown", "readiness": "unprobed", "conformance": "unproven"}
 
@@ -33,8 +33,8 @@ def observations(document: dict[str, object], paint: columns.Paint) -> str:
     connector = declared.get("connector") if isinstance(declared, dict) else None
     rows = [["TRUTH", "OPERATION", "VALUE", "SEEN", "HOLDS", "BY", "WHAT WAS SEEN"]]
     for kind, nothing in _NOTHING.items():
-        found = [one for one in seen if one.get("kind") == kind]
-        ask = _ASKED[kind].format(name=name, connector=connector or "CONNECTOR")
+        found = _latest([one for one in seen if one.get("kind") == kind])
+        ask = _ASKED[kind].format(name=name, connector=f" {connector}" if connector else "")
         rows += [_row(one) for one in found] or [[kind, "*", nothing, "", "", "", ask]]
     text = columns.table(rows, paint, [["bold"] * 7] + [[""] * 7] * (len(rows) - 1))
     if isinstance(models, dict):
@@ -42,6 +42,16 @@ def observations(document: dict[str, object], paint: columns.Paint) -> str:
         others = models.get("undeclaredSeen")
         text += f"models that its server does not list: {missing}; beside the binding's it lists: {others}\n"
     return text
+
+
+def _latest(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Of several instances of which the same is known, what was seen last."""
+    latest: dict[tuple[object, ...], dict[str, object]] = {}
+    for one in sorted(found, key=lambda one: str(one.get("observedAt"))):
+        subject = one.get("subject")
+        operation = subject.get("operation") if isinstance(subject, dict) else None
+        latest[operation, one.get("value"), one.get("reason")] = one
+    return sorted(latest.values(), key=found.index)
 
 
 def _row(one: dict[str, object]) -> list[str]:

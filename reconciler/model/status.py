@@ -83,6 +83,7 @@ class InstanceSeen:
     walls: Mapping[str, str] = field(default_factory=dict)  # wall → how it stands
     vanished: bool = False  # its process served, ended without being asked, and none was started since
     killed: bool = False  # it failed, by a signal that nobody here sent
+    session: str = ""  # the one that it serves, where each has its own
 
 
 @dataclass(frozen=True, slots=True)

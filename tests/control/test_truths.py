@@ -239,9 +239,10 @@ def test_the_same_words_are_told_anew_only_when_they_are_about_to_lose_their_wor
 def test_nothing_is_known_of_what_is_gone_and_a_person_may_have_it_forgotten() -> None:
     world = World()
     world.fails(3)
+    world.answers(tool="ocr_layout")
     world.truths.forget("ocr")
     assert world.truths.let_in(NAME, "ocr_extract") is None
-    assert world.readiness() == []
+    assert world.readiness() == [("ocr_layout", "ready", "Answering")]
     world.fails(3)
     world.recipes.clear()
     world.truths.sweep()

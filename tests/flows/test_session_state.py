@@ -73,6 +73,10 @@ def test_each_session_has_a_process_of_its_own_which_ends_with_it(place: House) 
     first, second = opened(place), opened(place)
     assert [count(first), count(first), count(second), count(first)] == [1, 2, 1, 3]
     wait_for(lambda: len(running(place) - others) == 2, "both are told")
+    told = place.handler("describe", "binding/mine").stdout
+    assert all(f"serves session {one['session']}" in told for one in (first, second))
+    assert "sessions with a process of their own: " in told
+    assert "first call starts it" not in told
     asked(place.run / "control.sock", "session.close", session=first["session"])
     wait_for(lambda: len(running(place) - others) == 1, "the first one's process is gone")
     assert count(second) == 2
