@@ -452,14 +452,14 @@ class _News:
         return looking.probe_in_force(look.admission, binding).readiness if look is not None else None
 
     def recipe(self, name: InstanceName) -> Recipe | None:
-        return self.controller.recipe(name) or (self.executor.recipe(name) if self.executor else None)
+        found = self.controller.recipe(name) or self.keeper.own(name)  # whose first call is judged, too
+        return found or (self.executor.recipe(name) if self.executor else None)
 
     def own(self, name: InstanceName) -> Recipe | None:
         """What serves one open session alone, which its first call declares."""
-        recipe = self.keeper.recipes().get(name)
-        if recipe is None or not recipe.session:
-            return None
-        self.controller.session_changed(recipe)
+        recipe = self.keeper.own(name)
+        if recipe is not None:
+            self.controller.session_changed(recipe)
         return recipe
 
     def table(self) -> RouteTable:

@@ -224,6 +224,10 @@ class Doorkeeper:
         """The recipes that open sessions are pinned to."""
         return self._sessions.recipes()
 
+    def own(self, name: InstanceName) -> Recipe | None:
+        """The recipe of what serves one open session alone."""
+        return self._sessions.own(name)
+
     async def _open_door(self, session: Session) -> None:
         def pin(peer: Peer) -> Pinned | str:
             self._sessions.joined(session.id)

@@ -90,7 +90,7 @@ class Sessions:
         self._standing: dict[tuple[str, processes.Process], str] = {}
         self._connections: dict[str, int] = {}
         self._quiet_since: dict[str, float] = {}
-        self._shared: dict[InstanceName, InstanceName] = {}
+        self._own: dict[InstanceName, tuple[InstanceName, Recipe]] = {}  # each with what it is made like
         self._seals: Seals[str] = Seals(lambda session_id: folder / f"{session_id}.json")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -117,11 +117,15 @@ class Sessions:
     def recipes(self) -> dict[InstanceName, Recipe]:
         """Every recipe that some open session is pinned to, or has for itself."""
         found = {name: recipe for session in self._open.values() for name, recipe in session.recipes.items()}
-        return found | {one.name: one for session in self._open.values() for one in session.own.values()}
+        return found | {name: one for name, (_, one) in self._own.items()}
 
     def shared(self, name: InstanceName) -> InstanceName:
         """The instance that one of a session alone is made like; any other is itself."""
-        return self._shared.get(name, name)
+        return self._own[name][0] if name in self._own else name
+
+    def own(self, name: InstanceName) -> Recipe | None:
+        """The recipe of what serves one open session alone, called already or not; None for any other."""
+        return self._own[name][1] if name in self._own else None
 
     def open(
         self,
@@ -170,7 +174,7 @@ class Sessions:
         if session.standing and session.opener:
             self._standing.pop((session.agent, session.opener), None)
         for own in session.own.values():
-            self._shared.pop(own.name, None)
+            self._own.pop(own.name, None)
         self._connections.pop(session_id, None)
         self._quiet_since.pop(session_id, None)
         self._seals.drop(session_id)
@@ -238,7 +242,7 @@ class Sessions:
 
     def _keep(self, session: Session) -> None:
         self._open[session.id] = session
-        self._shared |= {own.name: name for name, own in session.own.items()}
+        self._own |= {own.name: (name, own) for name, own in session.own.items()}
         if session.standing and session.opener:
             self._standing[session.agent, session.opener] = session.id
 

@@ -26,6 +26,14 @@ def count_words(arguments, call):
 
 serve({"count_words": count_words})
 """
+POLICY = """apiVersion = "handler.egress-policy/v1"
+[[class]]
+name = "open"
+[[rule]]
+id = "no"
+effect = "deny"
+origins = ["https://far.example.test:443"]
+"""
 AGENT = 'apiVersion = "handler.agent/v1"\nscope = ["{inbox}"]\nservices = {{ count = "mine" }}\n'
 
 
@@ -110,3 +118,20 @@ def test_what_is_withdrawn_serves_no_session(place: House) -> None:
     place.write("bindings/mine.toml", 'apiVersion = "handler.binding/v1"\nconnector = "counter"\n')
     place.handler("apply", "--wait")
     assert count(session) == 2
+
+
+def test_a_policy_decides_on_the_first_call_of_a_session_too(place: House) -> None:
+    top, _, tables = promised.CONNECTOR.partition("\n")
+    place.write("connectors/counter/PROVISIONING.md", "nothing\n")
+    place.write(
+        "connectors/counter/connector.toml", f'{top}\negress = ["far.example.test:443"]\n{tables}'
+    )
+    place.write("policies/egress.toml", POLICY)
+    place.handler("apply", "--wait")
+    session = opened(place)
+    told = asked(session["services"], "tools/call", name="count_words", arguments={"path": "text.txt"})
+    assert told.get("isError"), told
+    place.write("connectors/counter/connector.toml", promised.CONNECTOR)
+    (place.config / "policies/egress.toml").unlink()
+    place.handler("apply", "--wait")
+    assert count(opened(place)) == 1
