@@ -162,8 +162,9 @@ class Policing:
     def _entered(self, policy: Policy, entering: Entering) -> str | Refusal | Awaitable[str | Refusal]:
         entry, basis = self._entry(policy, entering)
         recipe = self.recipe(entering.route.instance)
-        origins = _origins(recipe.egress) if recipe is not None else ()
-        facts = self.facts(recipe) if recipe is not None else {}
+        if recipe is None:  # where it would go is not known
+            return Refusal("unavailable", f"{entering.route.instance} is not declared")
+        origins, facts = _origins(recipe.egress), self.facts(recipe)
         cases = [
             replace(entry.case, origin=origin, is_local=is_here(origin), facts=facts) for origin in origins
         ]
@@ -174,7 +175,7 @@ class Policing:
         told = Told(
             case, said, entering.session, str(entering.route.instance), _entry_digest(entering), basis
         )
-        by_wire = recipe is not None and goes_by_gate(recipe)
+        by_wire = goes_by_gate(recipe)
         if said.verdict == "deny":
             self.evidence.decided(policy, told)
             return Refusal("refused", _words(said), "EgressDenied")

@@ -123,9 +123,7 @@ def test_what_is_withdrawn_serves_no_session(place: House) -> None:
 def test_a_policy_decides_on_the_first_call_of_a_session_too(place: House) -> None:
     top, _, tables = promised.CONNECTOR.partition("\n")
     place.write("connectors/counter/PROVISIONING.md", "nothing\n")
-    place.write(
-        "connectors/counter/connector.toml", f'{top}\negress = ["far.example.test:443"]\n{tables}'
-    )
+    place.write("connectors/counter/connector.toml", f'{top}\negress = ["far.example.test:443"]\n{tables}')
     place.write("policies/egress.toml", POLICY)
     place.handler("apply", "--wait")
     session = opened(place)
