@@ -129,6 +129,8 @@ def heard(one: Attempt, found: Found, far: FarEnd, at: At) -> Then:
             return _kept(one, Lost(f"the far end knows no more of it: {cause}", parked=True), far, at.now)
         case NotFound() | Absent():
             return _unnamed(one, found, far, at.now)
+        case Failed(effect="unknown", cause=cause):  # no failure: nobody knows, and a person has to look
+            return _kept(one, Lost(cause, parked=True), far, at.now)
         case _:
             return Tell(_named(one, found, at))
 

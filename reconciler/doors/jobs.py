@@ -276,7 +276,7 @@ def _sheet(one: dict[str, Any], paint: columns.Paint) -> str:
     shown = [[name, text] for name, text in facts if text]
     shown.insert(1, ["State", one["state"]])
     text = columns.table(shown, columns.Paint("never", tty=False)).replace(one["state"], state, 1)
-    history = [
+    history = [["", "WHEN", "WHAT", "STATE", "BY"]] + [
         ["", event["at"], event["what"], event["to"], event["actor"]] for event in one["history"] or ()
     ]
     text += f"\nHistory\n{columns.table(history, paint)}"

@@ -109,8 +109,10 @@ def _binding(name: str, options: Mapping[str, str], admission: Admission) -> dic
 
 
 def _connector(name: str, options: Mapping[str, str], admission: Admission) -> dict[str, str]:
-    versions = [str(one) for one in admission.contracts]
-    of = InterfaceRef.parse(_chosen("--implements", options.get("--implements", ""), versions))
+    versions, word = [str(one) for one in admission.contracts], options.get("--implements", "")
+    if word not in versions and (why := admission.refused.get(ObjectRef(Kind.INTERFACE, word))):
+        raise usage.Usage(f"{word} is refused, and has to be mended first: {why[0].at.file}: {why[0].what}")
+    of = InterfaceRef.parse(_chosen("--implements", word, versions))
     runtime = _chosen("--runtime", options.get("--runtime", "python"), list(draftkinds.RUNTIMES))
     if runtime == "python":
         return drafts.connector(name, of, admission)

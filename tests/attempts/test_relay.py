@@ -156,6 +156,7 @@ def test_report_6_what_may_have_been_sent_is_not_dispatched_again(tmp_path: Path
         (Expired("its status"), State.INDETERMINATE),
         (Unclear("its status 'NOT_START' is not known"), State.RUNNING),
         (Failed("unavailable", "its status", "happened"), State.FAILED),
+        (Failed("unavailable", "who ran it is gone", "unknown"), State.INDETERMINATE),
     ],
 )
 def test_report_10_a_status_that_nobody_knows_is_neither_done_nor_asked_for_ever(

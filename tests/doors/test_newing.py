@@ -182,6 +182,17 @@ def test_a_wrong_command_line_writes_nothing(world: World, config: Path, words: 
 
 
 @pytest.mark.slow
+def test_an_interface_that_is_refused_is_said_to_be_and_not_that_it_is_not_there(
+    world: World, config: Path
+) -> None:
+    broken = config / "interfaces/tally/v1"
+    broken.mkdir(parents=True)
+    (broken / "interface.toml").write_text('apiVersion = "handler.interface/v1"\nname = 7\n')
+    ran = world.handler("new", "connector", "mine", "--implements", "tally/v1", "-c", "config")
+    assert ran.code == 2
+    assert "tally/v1 is refused, and has to be mended first: interfaces/tally/v1/" in ran.err
+
+
 def test_a_link_or_half_of_an_object_is_not_written_over(world: World, config: Path) -> None:
     (config / "agents/clerk.toml").symlink_to("nowhere")
     assert world.handler("new", "agent", "clerk", "-c", "config").code == 1

@@ -255,6 +255,7 @@ def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_o
     wait_for(lambda: bool(asked_of(place)), "a person is asked")
     run = next(one for one in ask(place, "run.list")["runs"] if one["agent"] == "relay")
     wait_for(lambda: ask(place, "run.show", run=run["id"])["run"]["state"] == "waiting_service", "it waits")
+    attempt = ask(place, "run.show", run=run["id"])["run"]["waits_for"]
     assert run["id"] in place.handler("runs", "list").stdout
     assert "waiting_service" in place.handler("runs", "show", run["id"]).stdout
     assert "1 for a person ('handler approve list'), 1 for a job" in place.handler("status").stdout
@@ -273,6 +274,8 @@ def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_o
     wait_for(lambda: clerk.state(job) != "working", "the run hears what became of its command")
     assert clerk.state(job) == "failed"
     assert "outcome_unknown" in json.dumps(ask(place, "run.show", run=run["id"]))
+    assert "indeterminate" in place.handler("jobs", "get", attempt).stdout  # a person looks, and says so
+    place.handler("jobs", "settle", attempt, "--as", "failed", "--evidence", "nothing was written")
     assert not begun(place)
     assert clerk.state(asks) == "working"  # the next controller goes on with a chain
     place.handler("approve", asked_of(place)[0])
