@@ -6,6 +6,7 @@ process, so that the next one finds what one that was killed has left.
 
 import os
 import resource
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime.limits import Group, Limits
 
 _OWNER = "run-"
+_LEAVE_TRIES = 50
 _BOUND = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NPROC)
 
 
@@ -31,5 +33,7 @@ def kept(policy: SandboxPolicy) -> Iterator[Group]:
         yield replace(group, resource_limits=tuple(one for one in group.resource_limits if one[0] in _BOUND))
     finally:
         group.kill()
-        group.remove()
-        limits.close()
+        for _ in range(_LEAVE_TRIES):
+            if limits.close():
+                break
+            time.sleep(0.01)  # the kernel still counts a dead process

@@ -171,7 +171,7 @@ class Group:
         for folder in self.folders:
             with suppress(OSError):
                 found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
-        return found
+        return found - {0}  # one that our pid namespace does not show; to a signal, 0 is all of our own group
 
     def out_of_memory(self) -> bool:
         """Whether the kernel ended a process of it for want of memory."""

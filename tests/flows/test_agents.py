@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from reconciler.doors import lines
+from reconciler.runtime.limits import Limits
 from tests.flows.test_observing import CONFIG, page
 from tests.kit.house import House, house
 from tests.kit.house import wait_for as waited
@@ -26,6 +28,13 @@ READS = (
     'handler call fs_read_file path=note.txt -o json; echo "told: $1"; echo aside >&2; ls "$2" 2>&1 || true'
 )
 SLOW = 'echo begun > "{inbox}/begun"; (setsid sleep 600 &) ; trap "" TERM; sleep 600'
+MANY = """
+import threading
+held = threading.Event()
+try:
+    for _ in range(200): threading.Thread(target=held.wait, daemon=True).start()
+except RuntimeError: print("no more", threading.active_count() < 40)
+"""
 POLICY = """apiVersion = "handler.approval-policy/v1"
 defaultAction = "allow"
 [[rules]]
@@ -81,7 +90,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         reads_too = f'services = {{ fs = "files" }}\nscope = ["{theirs}"]\nrun.chain = "looks"\n'
         made.write("agents/patient.toml", HEAD + reads_too)
         made.write("chains/looks.json", json.dumps(LISTS))
-        listed = 'agents = ["reader", "slow", "ping", "relay", "patient"]\n'
+        listed = 'agents = ["reader", "many", "slow", "ping", "relay", "patient"]\n'
         made.write("agents/clerk.toml", HEAD + calls + mine + listed)
         made.write("agents/maid.toml", HEAD + calls + 'agents = ["slow"]\n')
         reads = json.dumps(["sh", "-c", READS, "sh", "{input}", str(made.inbox)])
@@ -92,6 +101,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         )
         slow = json.dumps(["sh", "-c", SLOW.format(inbox=made.inbox)])
         made.write("agents/slow.toml", f"{HEAD}{mine}run.command = {slow}\n")
+        many = json.dumps([os.path.realpath(sys.executable), "-c", MANY])
+        made.write("agents/many.toml", f"{HEAD}run.command = {many}\nsandbox.pids = 40\n")
         made.write("agents/ping.toml", HEAD + calls + 'agents = ["pong"]\nrun.chain = "to-pong"\n')
         made.write("agents/pong.toml", HEAD + calls + 'agents = ["ping"]\nrun.chain = "to-ping"\n')
         made.write("agents/relay.toml", HEAD + calls + 'agents = ["slow", "reader"]\nrun.chain = "to-slow"\n')
@@ -213,6 +224,17 @@ def test_another_agent_works_with_its_own_files_and_services(place: House) -> No
 
     wait_for(lambda: readers() == {"reader"}, "its call is recorded, and no other's")
     assert "agent_run_submit" in place.handler("jobs", "list", "-a").stdout
+
+
+def test_a_command_has_no_more_processes_than_its_agents_file_says(place: House) -> None:
+    probe = Limits(f"probe-{os.getpid()}")
+    probe.close()
+    if probe.shape == "rlimit" and os.geteuid() == 0:
+        pytest.skip("nothing bounds root's processes here")
+    clerk = Agent(place, "clerk")
+    job = clerk.submit("many")
+    clerk.ends(job, "succeeded")
+    assert clerk.call("run_result", job=job)["text"] == "no more True\n"
 
 
 def test_who_is_not_listed_is_not_called(place: House) -> None:

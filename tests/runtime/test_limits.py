@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.model.recipes import SandboxPolicy
 from reconciler.runtime import programs
-from reconciler.runtime.limits import Limits
+from reconciler.runtime.limits import Group, Limits
 
 POLICY = SandboxPolicy(memory_bytes=100 * 2**20, pids=17, cpu=0.25)
 FILES = min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -184,3 +184,8 @@ def test_where_no_group_bounds_memory_engines_that_reserve_addresses_start_and_s
         codes.append(ran.returncode)
     assert codes[0] == 0
     assert codes[1] != 0
+
+
+def test_a_process_that_is_not_shown_to_us_is_no_process_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").write_text("0\n4711\n")  # a signal to 0 would end whoever asks
+    assert Group((tmp_path,), "v2", ()).pids() == {4711}
