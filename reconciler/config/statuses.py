@@ -48,6 +48,8 @@ class ObjectRow(Document):
     """What is not as it was left, with its reason, for people, or empty."""
     used_by: list[str]
     """Objects that use it, as KIND/NAME."""
+    indeterminate: int = 0
+    """How many of its calls wait for a person to say what became of them."""
 
 
 class InstanceRow(Document):

@@ -227,7 +227,8 @@ class AgentRunner:
         path = papers.path("results", one.ended.result_ref)
         name, _, theirs = one.provider.job_id.partition("/")
         kept = await asyncio.to_thread(_class, path)
-        self._callees.mark(session, self._callees.class_of(theirs, name) if kept is None else kept)
+        for found in (kept or "", self._callees.class_of(theirs, name)):  # the higher one counts
+            self._callees.mark(session, found)
 
     # a command
 

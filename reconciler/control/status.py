@@ -397,6 +397,7 @@ def _row(status: ObjectStatus) -> dict[str, Any]:
         "late": _late(status),
         "drifted": _drifted(status),
         "usedBy": status.used_by,
+        "indeterminate": (status.jobs or {}).get("indeterminate", 0),
     }
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Iterable, Mapping
 
 _WORDS = {"waiting_approval": "for a person ('handler approve list')", "waiting_service": "for a job"}
 _MOST = 4096  # bytes of the file that counts them
@@ -31,6 +32,13 @@ def asked(state: str) -> str:
     """
     number = sum(_waits(f"{state}/approvals/{name}") for name in _names(f"{state}/approvals"))
     return f"calls    that wait for a person: {number} ('handler approve list')\n" if number else ""
+
+
+def unsettled(objects: Iterable[Mapping[str, object]]) -> str:
+    """How many calls of all bindings wait for a person to say what became of them; "" where none does."""
+    numbers = [one.get("indeterminate") for one in objects]
+    number = sum(one for one in numbers if type(one) is int)
+    return f"calls    of which nobody knows what became: {number} ('handler jobs list')\n" if number else ""
 
 
 def _names(folder: str) -> list[str]:

@@ -157,7 +157,8 @@ def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
             text += f"{paint(word, colour)}   {told}\n"
     if summary.get("dirty") and not revisions.parts(applied).edits:
         text += f"{paint('edits', 'yellow')}    the work tree differs: what is not committed is not applied\n"
-    return text + goingruns.told(seen.state) + goingruns.asked(seen.state)
+    waiting = goingruns.told(seen.state), goingruns.asked(seen.state), goingruns.unsettled(seen.objects)
+    return text + "".join(waiting)
 
 
 def _folded(seen: Standing, paint: columns.Paint) -> str:

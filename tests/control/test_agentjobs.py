@@ -127,4 +127,7 @@ def test_an_answer_has_its_class_when_its_run_is_kept_no_more(tmp_path: Path) ->
         await made.collected(one, "ours")
 
     asyncio.run(collected())
-    assert marked == [("ours", "secret")]
+    assert marked == [
+        ("ours", "secret"),
+        ("ours", ""),
+    ]  # and what its agent is held to now, where that is more

@@ -28,3 +28,11 @@ def test_questions_of_calls_are_counted_while_they_wait_and_anything_else_there_
     (folder / "broken.json").write_bytes(b"{\xff")
     os.mkfifo(folder / "pipe.json")
     assert goingruns.asked(str(tmp_path)) == "calls    that wait for a person: 1 ('handler approve list')\n"
+
+
+def test_calls_that_a_person_has_to_settle_are_counted_over_all_objects() -> None:
+    rows: list[dict[str, object]] = [{"indeterminate": 2}, {}, {"indeterminate": "x"}, {"indeterminate": 1}]
+    assert (
+        goingruns.unsettled(rows) == "calls    of which nobody knows what became: 3 ('handler jobs list')\n"
+    )
+    assert goingruns.unsettled([{"indeterminate": 0}]) == ""

@@ -297,6 +297,7 @@ def test_a_killed_controller_begins_no_agent_again_and_a_run_that_waited_hears_o
     assert clerk.state(job) == "failed"
     assert "outcome_unknown" in json.dumps(ask(place, "run.show", run=run["id"]))
     assert "indeterminate" in place.handler("jobs", "get", attempt).stdout  # a person looks, and says so
+    wait_for(lambda: "nobody knows what became: 1" in place.handler("status").stdout, "status says so")
     place.handler("jobs", "settle", attempt, "--as", "failed", "--evidence", "nothing was written")
     assert not begun(place)
     assert clerk.state(asks) == "working"  # the next controller goes on with a chain

@@ -17,6 +17,7 @@ from reconciler.attempts.papers import SHELVES, Papers
 from reconciler.attempts.records import Attempt, State
 from reconciler.attempts.store import SqliteStore
 from tests.kit.house import ROOT, House, house, wait_for
+from tests.kit.processes import descendants
 
 FILMS = ROOT / "catalog" / "interfaces" / "media" / "v1" / "conformance"
 pytestmark = [
@@ -101,18 +102,21 @@ def long_film(made: House) -> str:
     return job
 
 
+_STARTED: set[int] = set()
+
+
 def programs(made: House) -> list[int]:
-    """The ffmpegs that run in a sandbox of this house's, by what they write."""
-    found = []
-    for one in Path("/proc").iterdir():
-        if one.name.isdigit():
-            try:
-                words = (one / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if words.startswith(b"ffmpeg\0") and b"/run/connector/out/" in words:
-                found.append(int(one.name))
-    return found
+    """The ffmpegs that run in a sandbox of this house's; once seen, also after their controller's end."""
+    assert made.daemon is not None
+    _STARTED.update(descendants(made.daemon.pid))
+    return [pid for pid in _STARTED if _words(pid).startswith(b"ffmpeg\0")]
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_a_job_is_done_and_its_file_is_put_in_place_once(place: House) -> None:
@@ -215,7 +219,7 @@ def test_a_connector_that_dies_fails_its_job_and_nothing_happened(place: House) 
         parent = int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
         os.kill(parent, signal.SIGKILL)
     wait_for(lambda: state(place, job) == "failed", "it is told")
-    assert not programs(place)
+    wait_for(lambda: not programs(place), "it ended with its connector")
     assert call(place, "result", job=job)["error"] == "unavailable"
     assert (attempts(place)[0].ended.code, attempts(place)[0].ended.effect) == ("unavailable", "none")
 
