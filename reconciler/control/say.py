@@ -197,7 +197,9 @@ def _binding_ready(index: Index, ref: ObjectRef, seen: tuple[InstanceSeen, ...])
         found = _whole(facts, "Idle", _NO_PROCESS if spoken else "the first call starts it")
     else:
         found = _instance_ready(current)
-    if found.reason == "Idle" and (own := [one for one in seen if one.session and one.pid is not None]):
+    if found.reason in ("Idle", "Running") and (
+        own := [one for one in seen if one.session and one.pid is not None]
+    ):
         found = _whole(facts, "Running", f"sessions with a process of their own: {len(own)}")
     return told.ready(facts.truths.get(ref), found)
 

@@ -567,7 +567,7 @@ def test_memory_and_processes_are_bounded_and_nothing_is_left_of_the_bounds(
     if by == "rlimit":
         monkeypatch.setattr(limits, "_found", lambda proc: [])
     elif not groups_may_be_made():
-        pytest.skip("no control group may be made here")
+        by = "rlimit"  # an ordinary user's usual case
     if by == "group" or os.geteuid() != 0:  # no resource limit holds how many processes root has
         processes_are_bounded(stage)
     stage.bounds |= {"memory_bytes": 200 * 2**20}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model import revisions
 from tests.flows.test_cutover import SAYS, binding, connector, word
 from tests.kit.house import FIXTURES, House, house, wait_for
 
@@ -65,8 +66,7 @@ def test_a_rollback_serves_the_code_of_then_until_the_source_moves_on(place: Hou
     assert told["rollback"]["revision"] == f"main@sha1:{first}"
     serves(place, "one")
     assert (git(place, "rev-parse", "HEAD"), git(place, "status", "--porcelain")) == (head, files)
-    status = place.handler("status", check=False)
-    assert "RolledBack" in status.stdout
+    wait_for(lambda: "RolledBack" in place.handler("status", check=False).stdout, "status says so")
     assert place.handler("check", "agent/clerk").returncode == 0
     refused = place.handler("wait", "configuration", "--for=Synced", check=False)
     assert refused.returncode == 1
@@ -98,7 +98,7 @@ def test_an_apply_ends_a_rollback_and_unknown_revisions_are_listed(place: House)
     unknown = place.handler("rollback", "main@beefbeef", check=False)
     assert unknown.returncode == 1
     kept = json.loads(place.handler("history", "-o", "json").stdout)
-    assert all(one["revision"] in unknown.stderr for one in kept)
+    assert all(revisions.shortened(one["revision"]) in unknown.stderr for one in kept), unknown.stderr
     place.handler("rollback", "--to", kept[1]["digest"].removeprefix("sha256:")[:8])
     serves(place, "one")
     place.handler("apply", "--wait")
