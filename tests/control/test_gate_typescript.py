@@ -77,9 +77,10 @@ class More(Origin):
         elif path == b"/endless":
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
             with suppress(ConnectionError):
-                while True:
+                while not writer.transport.is_closing():  # over TLS, a drain tells of no lost connection…
                     writer.write(bytes(65_536))
                     await writer.drain()
+                    await asyncio.sleep(0)  # …and yields to nobody
         elif path == b"/long":
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             writer.write(b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")

@@ -316,7 +316,7 @@ def test_the_old_one_serves_while_the_new_one_fails_its_smoke_cases(place: House
     connector(place, "says-two", SAYS.format(word=EXPECTED))
     wait_for(lambda: word(place) == EXPECTED, "it passes")
     assert list((place.run / "p").iterdir()) == []
-    assert "smoke/careful" in {call["agent"] for call in place.calls()}
+    wait_for(lambda: "smoke/careful" in {call["agent"] for call in place.calls()}, "its cases are recorded")
 
 
 def test_without_a_smoke_case_an_answer_to_initialize_is_all_that_is_promised(place: House) -> None:
