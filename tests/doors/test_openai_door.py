@@ -137,6 +137,12 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
             listener.close()
 
 
+@pytest.fixture(autouse=True)
+def _present(stand: Stand) -> None:
+    """Whichever test went before."""
+    stand.player.absent = False
+
+
 def _until(held: Callable[[], bool]) -> None:
     until = time.monotonic() + 30
     while not held():

@@ -77,7 +77,8 @@ def test_twenty_clients_of_five_bindings_are_five_processes_and_a_killed_control
     wanted = [(name, {"text": said}) for name, (*_, said) in FIVE.items() for _ in range(CLIENTS)]
     assert sorted(heard, key=str) == sorted(wanted, key=str)
     assert {name: born(place, name) for name in FIVE} == dict.fromkeys(FIVE, 1)
-    assert instances(place) == sorted(f"acme-{name}" for name in FIVE)
+    five = sorted(f"acme-{name}" for name in FIVE)
+    assert [one for one in instances(place) if one in five] == five  # a test before may have one of its own
     place.kill()
     wait_for(lambda: place.processes() == [], "none of any runtime outlives its controller", 5)
     place.start()
