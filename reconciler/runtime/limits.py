@@ -84,15 +84,15 @@ class Limits:
 
     def sweep(self) -> int:
         """End every process in groups that a controller of this owner left behind; how many there were."""
-        ended = 0
+        ended: set[int] = set()  # of two hierarchies, the second may still count what died in the first
         for tree in self._trees:
             base = tree.at / self._label
             for folder in [path for path in base.glob("*") if path.is_dir()]:
                 group = Group((folder,), self.shape, ())
-                ended += len(group.pids())
+                ended |= group.pids()
                 group.kill()
                 group.remove()
-        return ended
+        return len(ended)
 
     def sweep_dead(self, owners: str, lives: Callable[[str], bool]) -> None:
         """End and remove what owners of this beginning have left whose rest, a process's number, is gone."""
