@@ -62,11 +62,7 @@ def reach(path: Path) -> None:
     """Wait until a file that was written without waiting has reached the disk, with its name: for a thread.
     Raises OSError.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _sync(path, os.O_NOFOLLOW)
     settle(path.parent)
 
 
@@ -89,7 +85,11 @@ def settle(folder: Path) -> None:
 
     Raises OSError.
     """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(folder, os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(fd)
     finally:

@@ -188,3 +188,8 @@ def jobs(told: object) -> str:
     lost = int(told.get("indeterminate") or 0)
     more = f", {lost} of which nobody knows whether it happened: handler jobs list" if lost else ""
     return f"{told['open']} not over{more}"
+
+
+def records(value: object) -> list[dict[str, object]]:
+    """The records of a list in JSON; none where it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

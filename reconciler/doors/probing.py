@@ -3,7 +3,7 @@
 import json
 import sys
 
-from reconciler.doors import client, columns, tables, truthtable, usage
+from reconciler.doors import client, columns, truthtable, usage
 
 _PATIENCE_S = 120.0
 
@@ -17,5 +17,5 @@ def run(settings: usage.Settings, binding: str) -> int:
     else:
         paint = columns.Paint(settings.color, tty=sys.stdout.isatty())
         sys.stdout.write(truthtable.observations({"name": name, **report}, paint))
-    seen = tables.records(report.get("observations"))
+    seen = columns.records(report.get("observations"))
     return 1 if any(one.get("value") in ("down", "not-ready") for one in seen) else 0

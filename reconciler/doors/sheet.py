@@ -10,7 +10,7 @@ def rows(document: dict[str, object], settings: usage.Settings) -> list[list[str
     told = document.get("declared")
     told = told if isinstance(told, dict) else {}
     kind, name = str(document.get("kind")), str(document.get("name"))
-    folders = [f"{one.get('path')} ({one.get('access')})" for one in _records(told.get("scope"))]
+    folders = [f"{one.get('path')} ({one.get('access')})" for one in columns.records(told.get("scope"))]
     values = told.get("settings")
     values = values if isinstance(values, dict) else {}
     found: list[tuple[str, object]] = [
@@ -47,10 +47,6 @@ def _leaves(settings: usage.Settings, hosts: list[object]) -> str:
     else:
         ruled = "as policy/egress rules"
     return f"to {', '.join(map(str, hosts))}; {ruled}"
-
-
-def _records(value: object) -> list[dict[str, object]]:
-    return [one for one in _list_of(value) if isinstance(one, dict)]
 
 
 def _list_of(value: object) -> list[object]:

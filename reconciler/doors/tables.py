@@ -147,7 +147,7 @@ def _header(seen: Standing, paint: columns.Paint, room: int | None) -> str:
     if attempted and applied and attempted != applied and not summary.get("rollback"):
         whole = "" if seen.is_unread else " whole"
         text += f"{paint('newest', 'yellow')}   {columns.shown(revision(attempted))} is not applied{whole}\n"
-    for one in records(summary.get("conditions")):
+    for one in columns.records(summary.get("conditions")):
         if one.get("message"):
             word = {"Drifted": "drift ", "Stalled": "stall "}.get(str(one.get("type")), "source")
             plain = one.get("reason") == "ReconcileSuccess"
@@ -290,7 +290,9 @@ def _ready_since(settings: usage.Settings, one: dict[str, object]) -> object:
 
 
 def _ready(document: dict[str, object]) -> dict[str, object]:
-    return next((one for one in records(document.get("conditions")) if one.get("type") == "Ready"), {})
+    return next(
+        (one for one in columns.records(document.get("conditions")) if one.get("type") == "Ready"), {}
+    )
 
 
 def _get_instances(settings: usage.Settings, wanted: list[str]) -> int:
@@ -325,10 +327,10 @@ def _table(found: list[dict[str, object]], paint: columns.Paint, *, wide: bool) 
 
 def _summed(document: dict[str, object]) -> dict[str, object]:
     """An object's own file in the form that the summary has of it."""
-    conditions = {str(one.get("type")): one for one in records(document.get("conditions"))}
+    conditions = {str(one.get("type")): one for one in columns.records(document.get("conditions"))}
     ready, synced = conditions.get("Ready", {}), conditions.get("Synced", {})
     source = document.get("source")
-    problem = next(iter(records(document.get("problems"))), {})
+    problem = next(iter(columns.records(document.get("problems"))), {})
     return {
         "kind": document.get("kind"),
         "name": document.get("name"),
@@ -378,10 +380,10 @@ def _whole(document: dict[str, object], settings: usage.Settings) -> str:
         head.append(["in force", f"an earlier form ({str(observed)[:19]}), not the newest"])
     text = columns.table(head, paint, [["bold", ""] for _ in head])
     instances = _instances_of(document, seen)
-    if services := records(document.get("services")):
+    if services := columns.records(document.get("services")):
         text += "\n" + _services(services, instances, paint)
     text += "\n" + truthtable.conditions(document, paint)
-    for one in records(document.get("problems")):
+    for one in columns.records(document.get("problems")):
         text += "\n" + problem_text(one, paint)
     if document.get("kind") == "binding" and instances:
         text += "\n" + _instances(instances, paint)
@@ -464,11 +466,6 @@ def _since(one: dict[str, object]) -> str:
 
     at = standing.instant(str(one.get("since") or ""))
     return "-" if at is None else columns.age(time.time() - at)
-
-
-def records(value: object) -> list[dict[str, object]]:
-    """The records of a list in JSON; none where it is no list."""
-    return [one for one in _list_of(value) if isinstance(one, dict)]
 
 
 def _list_of(value: object) -> list[object]:

@@ -149,7 +149,7 @@ def _in_force(case: _Case, settings: usage.Settings) -> Json | None:
         told = standing.document(settings.config, "agent", case.agent.name)
     except usage.Stopped:
         return None
-    services = [one for one in tables.records(told.get("services")) if _names(one, case.interface)]
+    services = [one for one in columns.records(told.get("services")) if _names(one, case.interface)]
     now: Json = services[0] if services else {}
     instance = next((one for one in seen.instances if one.get("name") == now.get("instance")), {})
     selected = now.get("binding")
@@ -185,7 +185,7 @@ def _callers(binding: Json) -> list[str]:
 
 def _conformant(binding: Json) -> str:
     """What is known of the binding's conformance: a condition's status and message, or ""."""
-    for one in tables.records(binding.get("conditions")):
+    for one in columns.records(binding.get("conditions")):
         if one.get("type") == "Conformant":
             return f"{one.get('status')} {one.get('message')}".strip()
     return ""
@@ -202,7 +202,7 @@ def _reasons(*documents: Json) -> list[str]:
     """Why what is in force may not be what the files say: of the whole, the agent, the binding."""
     found = []
     for document in documents:
-        for one in tables.records(document.get("conditions")):
+        for one in columns.records(document.get("conditions")):
             if one.get("type") == "Synced" and one.get("status") == "False":
                 found.append((str(one.get("reason")), str(one.get("message"))))
     told: list[str] = []

@@ -15,7 +15,7 @@ _NOTHING = {"link": "unknown", "readiness": "unprobed", "conformance": "unproven
 def conditions(document: dict[str, object], paint: columns.Paint) -> str:
     """The table of an object's conditions, and below it what was observed of a binding."""
     rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
-    for one in _records(document.get("conditions")):
+    for one in columns.records(document.get("conditions")):
         since = _ago(one.get("lastTransitionTime"))
         facts = [one.get("type"), one.get("status"), one.get("reason"), since, one.get("message") or ""]
         rows.append([str(fact) for fact in facts])
@@ -28,7 +28,7 @@ def conditions(document: dict[str, object], paint: columns.Paint) -> str:
 def observations(document: dict[str, object], paint: columns.Paint) -> str:
     """Link, readiness, conformance, a row each operation; where nothing is known it is said how to ask."""
     name, models = document.get("name"), document.get("models")
-    seen = _records(document.get("observations"))
+    seen = columns.records(document.get("observations"))
     declared = document.get("declared")
     connector = declared.get("connector") if isinstance(declared, dict) else None
     rows = [["TRUTH", "OPERATION", "VALUE", "SEEN", "HOLDS", "BY", "WHAT WAS SEEN"]]
@@ -70,7 +70,3 @@ def _row(one: dict[str, object]) -> list[str]:
 def _ago(text: object) -> str:
     at = standing.instant(str(text))
     return columns.age(max(0.0, time.time() - at)) if at is not None else ""
-
-
-def _records(value: object) -> list[dict[str, object]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -9,7 +9,7 @@ import json
 import sys
 import time
 
-from reconciler.doors import columns, standing, tables, usage
+from reconciler.doors import columns, standing, usage
 
 _BESIDE = ("objects", "instances", "problems")  # of objects: ``handler status`` and ``get`` show them
 
@@ -48,7 +48,7 @@ def text(seen: standing.Standing, paint: columns.Paint) -> str:
         head.append(["controller", f"none runs: this is what was so {columns.age(seen.age_s)} ago"])
     head = [row for row in head if row]
     rows = [["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]]
-    for one in tables.records(summary.get("conditions")):
+    for one in columns.records(summary.get("conditions")):
         since = _since(str(one.get("lastTransitionTime") or ""))
         facts = [one.get("type"), one.get("status"), one.get("reason"), since, one.get("message") or ""]
         rows.append([str(fact) for fact in facts])

@@ -86,24 +86,26 @@ class Limits:
         """End every process in groups that a controller of this owner left behind; how many there were."""
         ended: set[int] = set()  # of two hierarchies, the second may still count what died in the first
         for tree in self._trees:
-            base = tree.at / self._label
-            for folder in [path for path in base.glob("*") if path.is_dir()]:
-                group = Group((folder,), self.shape, ())
-                ended |= group.pids()
-                group.kill()
-                group.remove()
+            ended |= self._swept(tree.at / self._label)
         return len(ended)
 
     def sweep_dead(self, owners: str, lives: Callable[[str], bool]) -> None:
         """End and remove what owners of this beginning have left whose rest, a process's number, is gone."""
         for tree in self._trees:
             for base in tree.at.glob(f"{_LABEL}{owners}*"):
-                if lives(base.name.removeprefix(f"{_LABEL}{owners}")):
-                    continue
-                for folder in (*(path for path in base.glob("*") if path.is_dir()), base):
-                    group = Group((folder,), self.shape, ())
-                    group.kill()
-                    group.remove()
+                if not lives(base.name.removeprefix(f"{_LABEL}{owners}")):
+                    self._swept(base)
+                    Group((base,), self.shape, ()).remove()
+
+    def _swept(self, base: Path) -> set[int]:
+        """End and remove the groups below an owner's; the processes that were in them."""
+        ended: set[int] = set()
+        for folder in [path for path in base.glob("*") if path.is_dir()]:
+            group = Group((folder,), self.shape, ())
+            ended |= group.pids()
+            group.kill()
+            group.remove()
+        return ended
 
     def close(self) -> bool:
         """Remove the owner's own groups; False while the kernel still counts a dead process in one."""
